@@ -1,0 +1,41 @@
+# add_chapter(NN_name [TORCH])
+#
+# Builds tests/NN_name_test.cpp and tests/NN_name_bench.cpp, configures
+# solutions/NN_name as a project of its own, and registers the tests NN.solution
+# and NN.bench. With TORCH the test is linked with libtorch.
+include(ExternalProject)
+
+function(add_chapter name)
+  cmake_parse_arguments(arg "TORCH" "" "" ${ARGN})
+  string(SUBSTRING ${name} 0 2 number)
+  string(SUBSTRING ${name} 3 -1 project)
+
+  add_executable(${name}_test ${name}_test.cpp)
+  target_link_libraries(${name}_test PRIVATE workbook_testing)
+  if(arg_TORCH)
+    target_link_libraries(${name}_test PRIVATE workbook_torch)
+  endif()
+
+  set(solution ${CMAKE_BINARY_DIR}/solutions/${name})
+  set(library ${solution}/lib${project}.so)
+  ExternalProject_Add(${name}
+    SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}
+    BINARY_DIR ${solution}
+    CMAKE_CACHE_ARGS
+      -DTORCH_ROOT:PATH=${TORCH_ROOT}
+      -DCMAKE_BUILD_TYPE:STRING=${CMAKE_BUILD_TYPE}
+      -DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}
+      -DCMAKE_CXX_FLAGS_DEBUG:STRING=${CMAKE_CXX_FLAGS_DEBUG}
+      -DCMAKE_PROJECT_INCLUDE:FILEPATH=${CMAKE_PROJECT_INCLUDE}
+    INSTALL_COMMAND ""
+    BUILD_ALWAYS ON)
+  add_test(NAME ${number}.solution
+    COMMAND ${name}_test --library=${library})
+
+  if(WORKBOOK_BENCH)
+    add_executable(${name}_bench ${name}_bench.cpp)
+    target_link_libraries(${name}_bench PRIVATE workbook_bench workbook_torch)
+    add_test(NAME ${number}.bench
+      COMMAND ${name}_bench --library=${library} --quick)
+  endif()
+endfunction()

@@ -1,0 +1,20 @@
+# Comes from outside into every project of a learner build, through
+# CMAKE_PROJECT_INCLUDE, so that a folder's own CMakeLists.txt stays plain.
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(sanitizers
+  -fsanitize=address,undefined -fno-sanitize-recover=undefined
+  -fno-omit-frame-pointer)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
+add_link_options(-fsanitize=address,undefined)
+
+find_program(WORKBOOK_MOLD mold)
+if(WORKBOOK_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# GCC takes the first precompiled header that fits the flags from the folder
+# ${WORKBOOK_PCH}.gch, and the header itself where none does.
+if(WORKBOOK_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include \"${WORKBOOK_PCH}\">")
+endif()

@@ -1,0 +1,439 @@
+// Tests of chapter 01. A case a step, and one for the header types themselves.
+// Expected values come from double and std::nearbyint, never from bits.
+#include "testing/compare.h"
+#include "testing/library.h"
+#include "testing/random.h"
+#include "testing/refusal.h"
+
+#include <doctest/doctest.h>
+
+#include <torch/headeronly/core/ScalarType.h>
+#include <torch/headeronly/version.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+using namespace workbook;
+using c10::BFloat16;
+using c10::Float8_e4m3fn;
+using c10::Float8_e4m3fnuz;
+using c10::Float8_e5m2;
+using c10::Float8_e5m2fnuz;
+using c10::Float8_e8m0fnu;
+using c10::Half;
+using c10::ScalarType;
+using doctest::Contains;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+template <class T, class Bits>
+T from_bits(Bits bits) {
+  T value;
+  static_assert(sizeof(T) == sizeof(Bits));
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+
+// Calls `check(value)` with every finite value of T, with the point half-way to
+// the next value (a tie), and with the floats on either side of that point.
+template <class T, class Bits, class Check>
+void for_all_roundings(const Check& check) {
+  for (uint32_t bits = 0; bits <= std::numeric_limits<Bits>::max(); ++bits) {
+    const T value = from_bits<T>(static_cast<Bits>(bits));
+    const double exact = static_cast<float>(value);
+    if (!std::isfinite(exact)) {
+      continue;
+    }
+    const double tie = exact + std::copysign(ulp(kFormat<T>, exact) / 2, exact);
+    const float half_way = static_cast<float>(tie);
+    check(static_cast<float>(exact));
+    if (static_cast<double>(half_way) == tie) {
+      check(half_way);
+      check(std::nextafter(half_way, 0.0f));
+      check(std::nextafter(half_way, std::copysign(INFINITY, half_way)));
+    }
+  }
+}
+
+// The number of values in for_all_roundings() for which `convert` is wrong;
+// `beyond` is what the format gives where `nearest` is infinite.
+template <class T, class Bits, class Convert>
+int wrong_roundings(const Convert& convert, double beyond) {
+  int wrong = 0;
+  for_all_roundings<T, Bits>([&](float value) {
+    double expected = nearest(kFormat<T>, value);
+    if (std::isinf(expected)) {
+      expected = std::copysign(beyond, expected);
+    }
+    const double got = convert(value);
+    const bool same = std::isnan(expected)
+        ? std::isnan(got)
+        : got == expected && std::signbit(got) == std::signbit(expected);
+    if (!same && wrong++ == 0) {
+      MESSAGE(
+          "the first wrong one: ", value, " becomes ", got, ", not ", expected);
+    }
+  });
+  return wrong;
+}
+
+template <class T>
+int wrong_constructor(double beyond) {
+  using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>;
+  return wrong_roundings<T, Bits>(
+      [](float value) { return static_cast<float>(T(value)); }, beyond);
+}
+
+// The exported silu_and_mul, typed.
+void silu_and_mul(
+    ScalarType dtype,
+    void* out,
+    const void* input,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& strides) {
+  using Signature = void(
+      ScalarType, void*, const void*, const int64_t*, const int64_t*, size_t);
+  function<Signature>("wb01_silu_and_mul")(
+      dtype, out, input, sizes.data(), strides.data(), sizes.size());
+}
+
+template <class T>
+void silu_and_mul(
+    T* out,
+    const T* input,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& strides) {
+  silu_and_mul(c10::CppTypeToScalarType<T>::value, out, input, sizes, strides);
+}
+
+// A [rows, 2d] input of dtype T in a buffer of its own, addressed by strides,
+// its exact result, and a call that checks every element written and none else.
+template <class T>
+struct Problem {
+  int64_t rows, d;
+  int64_t strides[2];
+  std::vector<T> input;
+  std::vector<double> exact;
+
+  Problem(
+      int64_t rows,
+      int64_t d,
+      int64_t row_stride,
+      int64_t stride,
+      Random& random)
+      : rows(rows), d(d), strides{row_stride, stride} {
+    const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
+    input.resize(static_cast<size_t>(rows * d == 0 ? 0 : last + 1));
+    for (T& value : input) {
+      value = T(random.normal(4));
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < d; ++i) {
+        const double gate = static_cast<float>(at(r, i));
+        const double up = static_cast<float>(at(r, d + i));
+        exact.push_back(silu(gate) * up);
+      }
+    }
+  }
+
+  const T& at(int64_t row, int64_t column) const {
+    return input[static_cast<size_t>(row * strides[0] + column * strides[1])];
+  }
+
+  // "" if the result is right to `tolerance` ulp and nothing around it has
+  // been touched. `offset` elements shift `out` from its natural alignment.
+  std::string run(double tolerance, size_t offset = 0) const {
+    const T canary(-12345.0f);
+    std::vector<T> out(exact.size() + offset + 32, canary);
+    silu_and_mul(
+        out.data() + offset,
+        input.data(),
+        {rows, 2 * d},
+        {strides[0], strides[1]});
+    for (size_t i = 0; i < out.size(); ++i) {
+      const bool inside = i >= offset && i < offset + exact.size();
+      if (!inside && static_cast<float>(out[i]) != static_cast<float>(canary)) {
+        return "an element outside of out was written";
+      }
+    }
+    return first_difference<T>(
+        std::span<const T>(out).subspan(offset, exact.size()),
+        exact,
+        tolerance);
+  }
+};
+
+// Half an ulp is correct rounding; the float computation before it may be off
+// by a few ulp of float, which decides near a tie.
+template <class T>
+constexpr double kTolerance = sizeof(T) == 2 ? 0.502 : 4;
+
+template <class T>
+void check_problem(const Problem<T>& problem, size_t offset = 0) {
+  INFO(
+      "dtype ",
+      toString(c10::CppTypeToScalarType<T>::value),
+      ", sizes [",
+      problem.rows,
+      ", ",
+      2 * problem.d,
+      "], strides [",
+      problem.strides[0],
+      ", ",
+      problem.strides[1],
+      "]");
+  CHECK(problem.run(kTolerance<T>, offset) == "");
+}
+
+// A result of more than 1 MiB, written past the cache: every 61st element is compared,
+// so no tile can be missing, and the ends are compared whole. `offset` elements
+// shift `out` from the alignment that streaming stores want.
+template <class T>
+void check_streaming(size_t offset, Random& random) {
+  const size_t d = (size_t{5} << 18) / sizeof(T) + 3;
+  std::vector<T> period(4099);
+  for (T& value : period) {
+    value = T(random.normal(4));
+  }
+  std::vector<T> input;
+  while (input.size() < 2 * d) {
+    input.insert(input.end(), period.begin(), period.end());
+  }
+  std::vector<T> out(d + offset + 32, T(-12345.0f));
+  silu_and_mul(
+      out.data() + offset,
+      input.data(),
+      {1, static_cast<int64_t>(2 * d)},
+      {0, 1});
+
+  std::vector<T> got;
+  std::vector<double> exact;
+  for (size_t i = 0; i < d; i += i < 300 || i > d - 300 ? 1 : 61) {
+    got.push_back(out[offset + i]);
+    exact.push_back(
+        silu(static_cast<float>(input[i])) * static_cast<float>(input[d + i]));
+  }
+  INFO(
+      "1.25 MiB of ",
+      toString(c10::CppTypeToScalarType<T>::value),
+      ", out shifted by ",
+      offset,
+      " elements");
+  CHECK(first_difference<T>(got, exact, kTolerance<T>) == "");
+  CHECK(
+      static_cast<float>(out[offset + d]) == static_cast<float>(T(-12345.0f)));
+}
+
+template <class Check>
+void for_each_dtype(const Check& check) {
+  check(float{});
+  check(Half{});
+  check(BFloat16{});
+}
+
+} // namespace
+
+TEST_CASE("01.1 a dtype that is not taken is refused by its name") {
+  const auto element_size = function<int64_t(ScalarType)>("wb01_element_size");
+  CHECK(element_size(ScalarType::Float) == 4);
+  CHECK(element_size(ScalarType::Half) == 2);
+  CHECK(element_size(ScalarType::BFloat16) == 2);
+  for (int i = 0; i < c10::NumScalarTypes; ++i) {
+    const auto dtype = static_cast<ScalarType>(i);
+    if (dtype == ScalarType::Float || dtype == ScalarType::Half ||
+        dtype == ScalarType::BFloat16) {
+      continue;
+    }
+    const auto text = refusal([&] { element_size(dtype); });
+    REQUIRE(text == Contains("dtype"));
+    REQUIRE(text == Contains("Float, Half or BFloat16"));
+    REQUIRE(text == Contains((std::string("got ") + toString(dtype)).c_str()));
+  }
+}
+
+TEST_CASE("01.2 bfloat16 is rounded to nearest, ties to even") {
+  const auto round = function<uint16_t(float)>("wb01_round_to_bfloat16");
+  const auto rounded = [&](float value) {
+    return static_cast<float>(from_bits<BFloat16>(round(value)));
+  };
+  CHECK(rounded(1.0f) == 1.0f);
+  CHECK(rounded(0x1.01p0f) == 1.0f);      // a tie: 1 is even
+  CHECK(rounded(0x1.03p0f) == 0x1.04p0f); // a tie: up to the even one
+  CHECK(wrong_roundings<BFloat16, uint16_t>(rounded, kInf) == 0);
+  CHECK(rounded(INFINITY) == INFINITY);
+  CHECK(rounded(-INFINITY) == -INFINITY);
+  // Every NaN stays one, also those whose payload is all in the lower bits or
+  // overflows when it is rounded.
+  for (const uint32_t bits :
+       {0x7f800001u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
+    CAPTURE(bits);
+    CHECK(std::isnan(rounded(from_bits<float>(bits))));
+  }
+}
+
+TEST_CASE("01.3 what is too large for float8 saturates") {
+  const auto saturate = function<uint8_t(float)>("wb01_saturate_to_float8");
+  const auto saturated = [&](float value) {
+    return static_cast<float>(from_bits<Float8_e5m2>(saturate(value)));
+  };
+  CHECK(saturated(57344) == 57344);
+  CHECK(saturated(61440) == 57344);
+  CHECK(saturated(-61440) == -57344);
+  CHECK(saturated(1e30f) == 57344);
+  CHECK(saturated(INFINITY) == 57344);
+  CHECK(saturated(-INFINITY) == -57344);
+  CHECK(std::isnan(saturated(kNaN)));
+  CHECK(std::isnan(saturated(-kNaN)));
+  CHECK(wrong_roundings<Float8_e5m2, uint8_t>(saturated, 57344) == 0);
+}
+
+TEST_CASE("01.4 silu_and_mul is computed in float and rounded once") {
+  const auto silu_and_mul =
+      function<uint16_t(uint16_t, uint16_t)>("wb01_silu_and_mul_bfloat16");
+  for (const float factor : {1.0f, 0.333f, -3.0f, 1e-4f, 300.0f}) {
+    const BFloat16 up(factor);
+    std::vector<BFloat16> got;
+    std::vector<double> exact;
+    for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+      const auto gate = from_bits<BFloat16>(static_cast<uint16_t>(bits));
+      const double x = static_cast<float>(gate);
+      if (x < -87) {
+        continue; // e^-x overflows a float: see the next checks
+      }
+      got.push_back(from_bits<BFloat16>(silu_and_mul(gate.x, up.x)));
+      exact.push_back(silu(x) * static_cast<float>(up));
+    }
+    INFO("all gates, up = ", static_cast<float>(up));
+    CHECK(first_difference<BFloat16>(got, exact, kTolerance<BFloat16>) == "");
+  }
+  const auto at = [&](float gate) {
+    const BFloat16 one(1.0f);
+    return static_cast<float>(
+        from_bits<BFloat16>(silu_and_mul(BFloat16(gate).x, one.x)));
+  };
+  // As ATen defines it: -0 where e^-x overflows, NaN at -infinity.
+  CHECK(at(-1000) == 0.0f);
+  CHECK(at(INFINITY) == INFINITY);
+  CHECK(std::isnan(at(-INFINITY)));
+}
+
+TEST_CASE("01.5 the sizes of the result are owned by the result") {
+  const auto output_sizes = [](std::vector<int64_t> sizes) {
+    std::vector<int64_t> out(sizes.size() + 1, -1);
+    function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
+        out.data(), sizes.data(), sizes.size());
+    CHECK(out.back() == -1); // not written
+    out.pop_back();
+    return out;
+  };
+  using Sizes = std::vector<int64_t>;
+  CHECK(output_sizes({2, 6}) == Sizes{2, 3});
+  CHECK(output_sizes({8}) == Sizes{4});
+  CHECK(output_sizes({0, 4}) == Sizes{0, 2});
+  CHECK(output_sizes({3, 0}) == Sizes{3, 0});
+  Random random;
+  for (int i = 0; i < 100; ++i) {
+    Sizes sizes;
+    for (int64_t j = random.integer(1, 12); j > 0; --j) {
+      sizes.push_back(2 * random.integer(0, int64_t{1} << 40));
+    }
+    Sizes expected = sizes;
+    expected.back() /= 2;
+    REQUIRE(output_sizes(sizes) == expected);
+  }
+  CHECK(refusal([&] { output_sizes({2, 5}); }) == Contains("sizes"));
+  CHECK(refusal([&] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
+  CHECK(refusal([&] { output_sizes({}); }) == Contains("[]"));
+}
+
+TEST_CASE("01.6 one call serves three dtypes") {
+  Random random;
+  for_each_dtype([&](auto zero) {
+    using T = decltype(zero);
+    for (const int64_t d : {0, 1, 2, 7, 8, 63, 64, 65, 1000}) {
+      check_problem(Problem<T>(3, d, 2 * d, 1, random));
+    }
+    check_problem(Problem<T>(0, 8, 16, 1, random));
+    for (const size_t offset : {0, 1, 3}) {
+      check_streaming<T>(offset, random);
+    }
+  });
+
+  // NaN, infinities and -0 through the vectorised row, for every position.
+  for_each_dtype([&](auto zero) {
+    using T = decltype(zero);
+    const float special[] = {kNaN, INFINITY, -INFINITY, -0.0f, 0.0f, -100.0f};
+    Problem<T> problem(1, 37, 74, 1, random);
+    for (size_t i = 0; i < 37; ++i) {
+      const float gate = special[i % 6];
+      problem.input[i] = T(gate);
+      problem.input[37 + i] = T(1.0f);
+      problem.exact[i] = gate == -100.0f ? -0.0 : silu(gate);
+    }
+    check_problem(problem);
+  });
+
+  float buffer[64] = {};
+  const auto refused = [](ScalarType dtype,
+                          void* out,
+                          const void* input,
+                          const std::vector<int64_t>& sizes) {
+    const std::vector<int64_t> strides(sizes.size(), 1);
+    return refusal([&] { silu_and_mul(dtype, out, input, sizes, strides); });
+  };
+  CHECK(
+      refused(ScalarType::Double, buffer, buffer, {1, 2}) ==
+      Contains("dtype must be Float, Half or BFloat16, got Double"));
+  CHECK(
+      refused(ScalarType::Float, buffer, buffer, {1, 3}) == Contains("[1, 3]"));
+  CHECK(
+      refused(ScalarType::Float, buffer, buffer, {2}) ==
+      Contains("input must have 2 dimensions, got 1"));
+  CHECK(
+      refused(ScalarType::Float, nullptr, buffer, {1, 2}) ==
+      Contains("out must not be null"));
+  CHECK(
+      refused(ScalarType::Float, buffer, nullptr, {1, 2}) ==
+      Contains("input must not be null"));
+}
+
+TEST_CASE("01.7 a strided input is read by its strides") {
+  Random random;
+  for_each_dtype([&](auto zero) {
+    using T = decltype(zero);
+    check_problem(Problem<T>(5, 8, 40, 1, random)); // a slice of wider rows
+    check_problem(Problem<T>(5, 8, 1, 5, random));  // a transposed matrix
+    check_problem(Problem<T>(5, 8, 48, 3, random)); // every third column
+    check_problem(Problem<T>(5, 8, 0, 1, random));  // one row, expanded
+    check_problem(Problem<T>(1, 1, 7, 2, random));
+    for (int i = 0; i < 50; ++i) {
+      const int64_t rows = random.integer(1, 6);
+      const int64_t d = random.integer(1, 70);
+      const int64_t stride = random.integer(1, 3);
+      const int64_t row_stride = 2 * d * stride + random.integer(0, 9);
+      check_problem(Problem<T>(rows, d, row_stride, stride, random));
+    }
+  });
+}
+
+TEST_CASE("01 the header types round to nearest, ties to even") {
+  CHECK(wrong_constructor<BFloat16>(kInf) == 0);
+  CHECK(wrong_constructor<Half>(kInf) == 0);
+  CHECK(wrong_constructor<Float8_e5m2>(kInf) == 0);
+  // Formats without an infinity: beyond the largest value lies NaN, but for
+  // Float8_e4m3fn only with headers before 2.13; those since give the largest.
+  constexpr bool kSaturates = TORCH_ABI_VERSION >= 0x020d000000000000;
+  CHECK(wrong_constructor<Float8_e4m3fn>(kSaturates ? 448 : kNaN) == 0);
+  CHECK(wrong_constructor<Float8_e5m2fnuz>(kNaN) == 0);
+  CHECK(wrong_constructor<Float8_e4m3fnuz>(kNaN) == 0);
+}
