@@ -1,0 +1,296 @@
+// The statistic is the median over repetitions of the ratio of a member's time
+// to the floor's, each repetition paired with the floor's nearest in time: what
+// the machine's other work slows down slows down both.
+#include "bench.h"
+#include "report.h"
+#include "testing/library.h"
+
+#include <benchmark/benchmark.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace workbook {
+namespace {
+
+constexpr char kHelp[] =
+    "Times the library under test against a floor and against peers.\n\n"
+    "  --library=FILE  the implementation under test (required)\n"
+    "  --json=FILE     write the results as JSON\n"
+    "  --quick         one small group of each kind, few repetitions\n"
+    "  --filter=REGEX  only the groups whose name has a match\n"
+    "  --help          this text\n\n"
+    "Exit status: 0 measured, 1 a wrong result, 2 bad arguments, 3 the "
+    "library\n"
+    "does not load.\n";
+
+struct Options {
+  std::string library, json, filter;
+  bool quick = false, help = false;
+};
+Options options;
+void* handle = nullptr;
+
+struct Sample {
+  double at;      // the middle of the repetition, in seconds
+  double seconds; // of one call
+};
+
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  const double position = q * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  const double part = position - static_cast<double>(below);
+  return values[below] + part * (values[above] - values[below]);
+}
+
+// A repetition of the floor itself is paired with its nearest other one, which
+// shows how much of a spread is noise.
+Result summary(
+    const Member& member,
+    const std::vector<Sample>& samples,
+    const std::vector<Sample>& floor) {
+  std::vector<double> ratios, seconds;
+  for (const Sample& sample : samples) {
+    const Sample* nearest = nullptr;
+    for (const Sample& other : floor) {
+      if (other.at != sample.at &&
+          (nearest == nullptr ||
+           std::abs(other.at - sample.at) <
+               std::abs(nearest->at - sample.at))) {
+        nearest = &other;
+      }
+    }
+    ratios.push_back(sample.seconds / nearest->seconds);
+    seconds.push_back(sample.seconds);
+  }
+  return {
+      member.name,
+      member.role,
+      quantile(ratios, 0.5),
+      quantile(ratios, 0.25),
+      quantile(ratios, 0.75),
+      samples.size(),
+      quantile(seconds, 0.5)};
+}
+
+// Keeps the repetitions; Google Benchmark's own tables are not printed.
+struct Collector : benchmark::BenchmarkReporter {
+  std::vector<std::vector<Sample>> samples;
+
+  bool ReportContext(const Context&) override {
+    return true;
+  }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type == Run::RT_Iteration && run.counters.count("at") != 0) {
+        samples[static_cast<size_t>(run.counters.at("member"))].push_back(
+            {run.counters.at("at"),
+             run.real_accumulated_time / static_cast<double>(run.iterations)});
+      }
+    }
+  }
+};
+
+// One repetition: a call that is not timed, so that no member starts from what
+// another left in the caches, then the timed ones over a poisoned output.
+// Returns what is wrong with their result.
+std::string repetition(
+    benchmark::State& state, const Member& member, size_t index) {
+  try {
+    member.run();
+    member.poison();
+    const double begin = now();
+    for (auto _ : state) {
+      member.run();
+      benchmark::ClobberMemory();
+    }
+    state.counters["at"] = (begin + now()) / 2;
+    state.counters["member"] = static_cast<double>(index);
+    return member.check();
+  } catch (const std::exception& error) {
+    return std::string("it threw ") + error.what();
+  }
+}
+
+// "", or what is wrong with a call that is not timed.
+std::string first_call(const Member& member) {
+  try {
+    member.poison();
+    member.run();
+    return member.check();
+  } catch (const std::exception& error) {
+    return std::string("it threw ") + error.what();
+  }
+}
+
+// Throws std::runtime_error on a wrong result.
+std::vector<Result> measure(const Group& group) {
+  const std::vector<Member> members = group.members();
+  const auto refuse = [&](const Member& member, const std::string& wrong) {
+    throw std::runtime_error(
+        group.name + ", " + member.name + ": " + wrong +
+        "\nNo time is reported for a wrong result.");
+  };
+  for (const Member& member : members) {
+    const std::string wrong = first_call(member);
+    if (!wrong.empty()) {
+      refuse(member, "wrong before timing: " + wrong);
+    }
+  }
+
+  Collector collector;
+  collector.samples.resize(members.size());
+  const Member* bad = nullptr;
+  std::string wrong;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Member& member = members[i];
+    // Twice as many of the floor: there is one near every other repetition.
+    const int repetitions = (options.quick ? 8 : 48) *
+        (member.role == Role::kFloor ? 2 : 1) / (member.slow ? 4 : 1);
+    benchmark::RegisterBenchmark(
+        member.name.c_str(),
+        [&, i](benchmark::State& state) {
+          if (wrong.empty()) {
+            wrong = repetition(state, members[i], i);
+            bad = &members[i];
+          }
+          if (!wrong.empty()) {
+            state.SkipWithError("a wrong result");
+          }
+        })
+        ->Repetitions(repetitions)
+        ->MinTime(0.002)
+        ->UseRealTime();
+  }
+  benchmark::RunSpecifiedBenchmarks(&collector, ".");
+  benchmark::ClearRegisteredBenchmarks();
+  if (!wrong.empty()) {
+    refuse(*bad, "wrong after timing: " + wrong);
+  }
+
+  const auto floor =
+      std::find_if(members.begin(), members.end(), [](const Member& member) {
+        return member.role == Role::kFloor;
+      });
+  std::vector<Result> results;
+  for (size_t i = 0; i < members.size(); ++i) {
+    results.push_back(summary(
+        members[i],
+        collector.samples[i],
+        collector.samples[static_cast<size_t>(floor - members.begin())]));
+  }
+  return results;
+}
+
+// "", or what is wrong with the arguments.
+std::string parse(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const auto value = [&](std::string_view option, std::string& into) {
+      if (!argument.starts_with(option)) {
+        return false;
+      }
+      into = argument.substr(option.size());
+      return true;
+    };
+    if (argument == "--help") {
+      options.help = true;
+    } else if (argument == "--quick") {
+      options.quick = true;
+    } else if (
+        !value("--library=", options.library) &&
+        !value("--json=", options.json) &&
+        !value("--filter=", options.filter)) {
+      return "there is no option " + std::string(argument);
+    }
+  }
+  if (options.library.empty() && !options.help) {
+    return "--library=FILE is required";
+  }
+  try {
+    std::regex{options.filter};
+  } catch (const std::regex_error& error) {
+    return "--filter=" + options.filter + ": " + error.what();
+  }
+  return "";
+}
+
+} // namespace
+
+void* library_symbol(const std::string& name) {
+  dlerror();
+  void* address = handle == nullptr ? nullptr : dlsym(handle, name.c_str());
+  if (address == nullptr) {
+    throw std::runtime_error(options.library + " does not export " + name);
+  }
+  return address;
+}
+
+int run_benchmarks(
+    const std::string& chapter, const Groups& groups, int argc, char** argv) {
+  const std::string complaint = parse(argc, argv);
+  if (!complaint.empty()) {
+    std::fprintf(stderr, "%s; see --help\n", complaint.c_str());
+    return 2;
+  }
+  if (options.help) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  handle = dlopen(options.library.c_str(), RTLD_NOW);
+  if (handle == nullptr) {
+    std::fprintf(stderr, "the library does not load: %s\n", dlerror());
+    return 3;
+  }
+
+  char name[] = "bench";
+  char interleave[] = "--benchmark_enable_random_interleaving=true";
+  char* flags[] = {name, interleave, nullptr};
+  int count = 2;
+  benchmark::Initialize(&count, flags);
+  try {
+    const std::regex filter(options.filter);
+    std::vector<GroupResult> results;
+    for (const Group& group : groups(options.quick)) {
+      if (!std::regex_search(group.name, filter)) {
+        continue;
+      }
+      if (results.empty()) {
+        print_heading(chapter);
+      }
+      results.push_back({group, measure(group)});
+      print(results.back());
+    }
+    if (results.empty()) {
+      std::fprintf(stderr, "no group matches --filter; see --help\n");
+      return 2;
+    }
+    if (!options.json.empty()) {
+      write_json(options.json, chapter, options.quick, results);
+    }
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+} // namespace workbook

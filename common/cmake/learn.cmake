@@ -14,7 +14,22 @@ if(WORKBOOK_MOLD)
 endif()
 
 # GCC takes the first precompiled header that fits the flags from the folder
-# ${WORKBOOK_PCH}.gch, and the header itself where none does.
+# ${WORKBOOK_PCH}.gch, and the header itself where none does. Not for a file
+# with options of its own: GCC 12 crashes on a header made for another -O.
+function(workbook_precompiled_header)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    list(FILTER sources INCLUDE REGEX "\\.cpp$")
+    foreach(source IN LISTS sources)
+      get_property(options SOURCE ${source} PROPERTY COMPILE_OPTIONS)
+      if(NOT options)
+        set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS
+          -include "${WORKBOOK_PCH}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
 if(WORKBOOK_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include \"${WORKBOOK_PCH}\">")
+  cmake_language(DEFER CALL workbook_precompiled_header)
 endif()

@@ -18,6 +18,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -32,7 +33,7 @@
 #include <sanitizer/lsan_interface.h>
 
 extern "C" const char* __asan_default_options() {
-  return "detect_stack_use_after_return=1:handle_abort=1:"
+  return "detect_stack_use_after_return=1:handle_abort=1:handle_sigill=1:"
          "allocator_may_return_null=1:print_legend=0";
 }
 extern "C" const char* __ubsan_default_options() {
@@ -98,8 +99,9 @@ class Event {
   std::string line_;
 };
 
-// The interrupted stack names the line that loops; then the process ends.
-extern "C" void on_alarm(int) {
+// The interrupted instruction and its stack name the line that loops; then the
+// process ends. (In a stack trace alone the line may be the one before.)
+void on_alarm(int, siginfo_t*, [[maybe_unused]] void* context) {
   static const char event[] = "{\"event\": \"timeout\"}\n";
   if (arguments.report >= 0) {
     (void)!write(arguments.report, event, sizeof(event) - 1);
@@ -107,6 +109,16 @@ extern "C" void on_alarm(int) {
   static const char text[] = "a case took longer than --timeout allows\n";
   (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 #if defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__)
+  const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+  char where[512] = {};
+  __sanitizer_symbolize_pc(
+      reinterpret_cast<void*>(machine.gregs[REG_RIP]),
+      "    #0 %p %F %L\n",
+      where,
+      sizeof(where));
+  (void)!write(STDERR_FILENO, where, std::strlen(where));
+#endif
   __sanitizer_print_stack_trace();
 #endif
   _exit(124);
@@ -231,7 +243,10 @@ int main(int argc, char** argv) {
       arguments.seed = std::strtoull(rest, nullptr, 10);
     }
   }
-  std::signal(SIGALRM, on_alarm);
+  struct sigaction action = {};
+  action.sa_sigaction = on_alarm;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGALRM, &action, nullptr);
 
   if (!arguments.library.empty()) {
     handle = dlopen(arguments.library.c_str(), RTLD_NOW);

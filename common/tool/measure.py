@@ -1,0 +1,62 @@
+"""bench: a solution (or yours), its floor and its peers, in one run."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root,
+                       library_of, locked, run, torch_root)
+
+
+def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
+          json_file: str | None = None) -> dict | None:
+    """Builds what is measured, runs the benchmark and gives its JSON, with the
+    printed table as "table". None if the chapter has no benchmark."""
+    if not (ROOT / f"tests/{chapter.name}_bench.cpp").exists():
+        return None
+    build_root("release", [f"{chapter.name}_bench", chapter.name])
+    build = BUILD / "release" / "solutions" / chapter.name
+    if yours:
+        build = _build_yours(chapter)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        done = run([BUILD / f"release/tests/{chapter.name}_bench",
+                    f"--library={library_of(build)}", f"--json={file}",
+                    *(["--quick"] if quick else [])])
+        if done.returncode != 0 or not file.exists():
+            raise CannotRun(f"the benchmark of {chapter.number} failed "
+                            f"(status {done.returncode}):\n{done.stdout}")
+        result = json.loads(file.read_text())
+        if json_file:
+            shutil.copy(file, json_file)
+    result["table"] = done.stdout
+    return result
+
+
+def _build_yours(chapter: Chapter) -> Path:
+    if not chapter.mine.exists():
+        raise CannotRun(f"there is no my/{chapter.name} yet: "
+                        f"./workbook check {chapter.number} opens it")
+    build = BUILD / "release" / f"my-{chapter.name}"
+    with locked(build):
+        for command in (
+                ["cmake", "-G", "Ninja", "-S", chapter.mine, "-B", build,
+                 "-DCMAKE_BUILD_TYPE=Release", f"-DTORCH_ROOT={torch_root()}"],
+                ["cmake", "--build", build]):
+            done = run(command)
+            if done.returncode != 0:
+                raise CannotRun(f"my/{chapter.name} does not build; run "
+                                f"./workbook check {chapter.number}\n"
+                                f"{done.stdout[-1500:]}")
+    return build
+
+
+def sentence(result: dict | None) -> str:
+    """The first group in one line: subject and peers, as ratios to the floor."""
+    if result is None:
+        return "nothing: it has no benchmark"
+    group = result["groups"][0]
+    members = {m["name"]: m for m in group["members"] if m["role"] != "floor"}
+    ratios = ", ".join(f"{name} {m['ratio']:.1f}" for name, m in members.items())
+    return f"{group['name']}, times the floor: {ratios}"

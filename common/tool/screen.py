@@ -1,0 +1,65 @@
+"""What the learner sees: 80 columns, colour on a terminal only."""
+
+import os
+import sys
+import textwrap
+
+from verdict import HELP
+from workspace import Chapter
+
+_COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def paint(text: str, code: str) -> str:
+    return f"\033[{code}m{text}\033[0m" if _COLOUR else text
+
+
+def bold(text: str) -> str:
+    return paint(text, "1")
+
+
+def marks(chapter: Chapter, steps: dict[str, str]) -> str:
+    """01.1 ok  01.2 <-  01.3 -"""
+    words = []
+    here = False
+    for id, state in steps.items():
+        if state == "pass":
+            words.append(paint(f"{id} ok", "32"))
+        elif not here:
+            here = True
+            words.append(paint(f"{id} <-", "33;1"))
+        else:
+            words.append(f"{id} - ")
+    return "  ".join(words)
+
+
+def wrap(text: str, indent: str = "  ") -> str:
+    """Folds at 80 columns; what cannot be folded (a path) stays whole."""
+    return textwrap.fill(text, 80, initial_indent=indent,
+                         subsequent_indent=indent + "  ",
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def show_verdict(chapter: Chapter, verdict: dict, again: str) -> None:
+    kind, step = verdict["class"], verdict["step"]
+    total = verdict["seconds"].get("build", 0) + verdict["seconds"].get("test", 0)
+    if kind == "pass":
+        print(bold(paint(f"{chapter.number} {chapter.title}: all "
+                         f"{len(chapter.steps)} steps pass ({total:.1f} s)",
+                         "32")))
+    else:
+        title = chapter.step(step).title if step else chapter.title
+        print(bold(f"{step or chapter.number} {title}: ") +
+              paint(kind, "33;1" if kind == "todo" else "31;1"))
+        for line in verdict["message"]:
+            # A compiler's caret lines keep their columns; the rest is folded.
+            print(f"  {line}" if " | " in line else wrap(line))
+        print(wrap(HELP[kind]))
+        if kind not in ("todo", "test"):
+            print(f"  The whole text: {verdict['log']}")
+    for note in verdict["notes"]:
+        print(wrap(f"Note: {note}."))
+    print(marks(chapter, verdict["steps"]))
+    if kind != "pass":
+        print(bold(f"Edit {verdict['file']}:{verdict['line']}, "
+                   f"then run {again}"))

@@ -1,0 +1,392 @@
+"""check: builds one implementation, tests it, and says what happened.
+
+A verdict is a dictionary (what --json prints):
+  chapter, implementation   which one
+  class      pass, todo, test, leak, sanitizer, crash, timeout, load, link,
+             compile, configure
+  step       the first step that is not passed ("01.3"), or null
+  steps      {"01.1": "pass", "01.2": "fail", "01.3": "not reached"}
+  file, line where to look or to edit, relative to the workbook if inside it
+  message    what the compiler, the test or the sanitizer said, in few lines
+  log        where the whole text is
+  notes      what could not be checked, and why
+  seconds    {"build": ..., "test": ...}
+"""
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, configure,
+                       implementation_build, library_of, locked, run,
+                       source_files)
+
+CASE_SECONDS = 10  # a case of a learner's run may take this long
+
+HELP = {
+    "configure": "CMake stopped: the error is in this folder's CMakeLists.txt.",
+    "compile": "The first error counts; a missing ; or } often belongs to the "
+               "line above.",
+    "link": "Something is declared and used but defined nowhere.",
+    "load": "The library was built, but uses a symbol that no library has: a "
+            "function that is declared but not defined, or a missing export.",
+    "todo": "This step is not done yet.",
+    "test": "The test called your code and expected something else.",
+    "sanitizer": "The sanitizer saw memory or arithmetic used in a way that "
+                 "C++ does not define.",
+    "crash": "The process was ended by a signal inside of this step.",
+    "leak": "What is created must be released once: this allocation never was.",
+    "timeout": f"The step ran longer than {CASE_SECONDS} s: a loop that does "
+               "not end?",
+}
+
+
+def check(chapter: Chapter, folder: Path, seed: int | None = None) -> dict:
+    """The verdict on `folder` as an implementation of `chapter`. Raises
+    CannotRun if there is something wrong with the workbook's own part."""
+    if not (folder / "CMakeLists.txt").is_file():
+        raise CannotRun(f"{folder} is no implementation: "
+                        "it has no CMakeLists.txt")
+    test = test_executable(chapter)
+    build = implementation_build(folder)
+    with locked(build):
+        key = _fingerprint(folder, test, seed)
+        cache = build / "verdict.json"
+        if cache.exists():
+            old = json.loads(cache.read_text())
+            if old["key"] == key:
+                return old
+        verdict = _Check(chapter, folder, build, test, seed).verdict
+        verdict["key"] = key
+        if verdict["class"] != "timeout":
+            cache.write_text(json.dumps(verdict))
+        return verdict
+
+
+def cached(chapter: Chapter, folder: Path) -> dict | None:
+    """The last verdict, if nothing has changed since; builds nothing."""
+    test = BUILD / "learn/tests" / f"{chapter.name}_test"
+    cache = implementation_build(folder) / "verdict.json"
+    if not (cache.exists() and test.exists()):
+        return None
+    verdict = json.loads(cache.read_text())
+    return verdict if verdict["key"] == _fingerprint(folder, test) else None
+
+
+def test_executable(chapter: Chapter) -> Path:
+    """Builds the chapter's test, unless it is newer than all it is made of."""
+    test = BUILD / "learn/tests" / f"{chapter.name}_test"
+    parts = [*ROOT.glob(f"tests/{chapter.number}_*"),
+             *ROOT.glob("common/testing/*"), *ROOT.glob("common/cmake/*.cmake")]
+    cache = BUILD / "learn/CMakeCache.txt"
+    if (not test.exists() or not cache.exists() or
+            max(p.stat().st_mtime for p in parts) > test.stat().st_mtime or
+            f"TORCH_ROOT:PATH={os.environ['TORCH_ROOT']}\n"
+            not in cache.read_text()):
+        build_root("learn", [f"{chapter.name}_test"])
+        os.utime(test)
+    return test
+
+
+def _fingerprint(folder: Path, test: Path, seed: int | None = None) -> str:
+    digest = hashlib.sha256(
+        f"{os.environ['TORCH_ROOT']} {test.stat().st_mtime_ns} {seed}".encode())
+    for path in source_files(folder):
+        digest.update(f"\n{path.relative_to(folder)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class _Check:
+    """One run of the phases; the first that fails makes the verdict."""
+
+    def __init__(self, chapter, folder, build, test, seed):
+        self.chapter = chapter
+        self.folder = folder.resolve()
+        self.build = build
+        self.test = test
+        self.arguments = [f"--seed={seed}"] if seed is not None else []
+        self.steps = {step.id: "not reached" for step in chapter.steps}
+        self.notes = []
+        self.seconds = {}
+        start = time.monotonic()
+        self.verdict = self._build()
+        self.seconds["build"] = round(time.monotonic() - start, 3)
+        if self.verdict is None:
+            start = time.monotonic()
+            self.verdict = self._test()
+            self.seconds["test"] = round(time.monotonic() - start, 3)
+
+    def _verdict(self, kind, message, step=None, file=None, line=None, log=""):
+        log_file = self.build / "log.txt"
+        log_file.write_text(log)
+        if file is None and step is not None:
+            file, line = place_of_step(self.chapter, self.folder, step)
+        return {
+            "chapter": self.chapter.name, "implementation": _short(self.folder),
+            "class": kind, "step": step, "steps": self.steps,
+            "file": file and _short(Path(file)), "line": line,
+            "message": message, "log": _short(log_file), "notes": self.notes,
+            "seconds": self.seconds}
+
+    # --- configure, compile, link ---------------------------------------------
+
+    def _build(self):
+        result = configure(self.folder, self.build)
+        if result is not None and result.returncode != 0:
+            (self.build / "build.ninja").unlink(missing_ok=True)
+            return self._configure_error(result.stdout)
+        result = run(["ninja", "-C", self.build])
+        if result.returncode == 0:
+            return None
+        text = result.stdout
+        if "CMake Error" in text:
+            return self._configure_error(text)
+        errors = re.findall(
+            r"^(\S.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*(?:\n +\d* \|.*)*)",
+            text, re.M)
+        if errors:
+            file, line, message = self._own(errors)
+            return self._verdict(
+                "compile", message.splitlines(), self._step_at(file, line),
+                file, int(line), text)
+        linker = r"undefined (?:reference|symbol)|multiple definition|duplicate"
+        lines = [l for l in text.splitlines() if re.search(linker, l)]
+        if lines:
+            return self._verdict("link", lines[:4], log=text,
+                                 **self._anywhere())
+        raise CannotRun(f"the build of {_short(self.folder)} failed without "
+                        f"an error of its own:\n{text[-1500:]}")
+
+    def _configure_error(self, text):
+        found = re.search(r"CMake Error.*? at (\S+?):(\d+)(.*?)(?:\n\n|\Z)",
+                          text, re.S)
+        file = self.folder / "CMakeLists.txt"
+        line = int(found[2]) if found else 1
+        message = found[3].strip().splitlines() if found else [text.strip()]
+        return self._verdict("configure", message[:5], file=file, line=line,
+                             log=text)
+
+    def _own(self, errors):
+        """The first error in the learner's own file, else the first of all."""
+        for error in errors:
+            if Path(error[0]).resolve().is_relative_to(self.folder):
+                return error
+        return errors[0]
+
+    def _step_at(self, file, line):
+        """The step whose lines an error is in: the last that begins before."""
+        best = None
+        for step in self.chapter.steps:
+            place, begin = place_of_step(self.chapter, self.folder, step.id)
+            if Path(place).resolve() == Path(file).resolve() \
+                    and begin <= int(line):
+                best = step.id
+        return best
+
+    def _anywhere(self):
+        step = self.chapter.steps[0]
+        return {"file": self.folder / step.file, "line": 1}
+
+    # --- load, run --------------------------------------------------------------
+
+    def _run_tests(self, *arguments, **environment):
+        report = self.build / "report.jsonl"
+        report.unlink(missing_ok=True)
+        process = subprocess.Popen(
+            [self.test, f"--library={library_of(self.build)}",
+             f"--report={report}", f"--timeout={CASE_SECONDS}",
+             *self.arguments, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace",
+            start_new_session=True, env={**os.environ, **environment})
+        try:
+            limit = (CASE_SECONDS + 5) * (len(self.steps) + 5)
+            text, _ = process.communicate(timeout=limit)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        events = []
+        if report.exists():
+            for line in report.read_text(errors="replace").splitlines():
+                try:
+                    events.append(json.loads(line))
+                except json.JSONDecodeError:
+                    pass  # cut off by a crash
+        return process.returncode, text, events
+
+    def _test(self):
+        if library_of(self.build) is None:
+            return self._verdict("link", ["no shared library was built"],
+                                 **self._anywhere())
+        status, text, events = self._run_tests()
+        for event in events:
+            if event["event"] == "load":
+                return self._load_error(event["error"], text)
+        cases = _cases(events)
+        if not cases:
+            raise CannotRun(f"{self.test} ran no case (status {status}):\n"
+                            f"{text[-2000:]}")
+        for id in self.steps:
+            mine = [c for c in cases if c["name"].startswith(id + " ")]
+            if any(not c["ended"] for c in mine):
+                self.steps[id] = "fail"
+            elif mine:
+                failed = any(c["failures"] for c in mine)
+                self.steps[id] = "fail" if failed else "pass"
+        failing = next((id for id, s in self.steps.items() if s != "pass"), None)
+
+        found = next((e["found"] for e in events if e["event"] == "leaks"), None)
+        if found == 1:
+            leak = self._find_leak(failing)
+            if leak:
+                return leak
+        elif found == -1 or "LeakSanitizer has encountered a fatal" in text:
+            self.notes.append("leaks were not checked: no LeakSanitizer here")
+
+        other = [c for c in cases if not c["ended"] or c["failures"]]
+        if failing is None and not other:
+            return self._verdict("pass", [], log=text)
+        case = next((c for c in cases if failing and
+                     c["name"].startswith(failing + " ")), None)
+        if case is None and failing is None:
+            case = other[0]  # a case of the chapter, not of a step
+        if case is None or not case["ended"]:
+            return self._died(status, text, cases, failing)
+        return self._failed(case, failing, text)
+
+    def _load_error(self, error, text):
+        symbol = re.search(r"undefined symbol: (\S+)", error)
+        message = [error]
+        place = self._anywhere()
+        if symbol:
+            name = run(["c++filt", symbol[1].rstrip(",")]).stdout.strip()
+            message = [f"undefined symbol: {name}"]
+            word = re.sub(r"\(.*", "", name).split("::")[-1]
+            for path in source_files(self.folder):
+                for number, line in enumerate(
+                        path.read_text(errors="replace").splitlines(), 1):
+                    if re.search(rf"\b{re.escape(word)}\b", line):
+                        place = {"file": path, "line": number}
+                        break
+        return self._verdict("load", message, log=text, **place)
+
+    def _failed(self, case, step, text):
+        failure = case["failures"][0]
+        for key in ("exception", "values", "context"):
+            todo = re.search(r"TODO\((\d\d\.\d)\).*", failure.get(key, ""))
+            if todo:
+                message = todo[0].split(" == ")[0].strip().strip('"')
+                return self._verdict("todo", [message], todo[1], log=text)
+        message = [failure.get("expression", "")]
+        values = failure.get("values", "")
+        if values and values != message[0]:
+            message.append(f"values: {values}")
+        if failure.get("exception"):
+            message.append(f"thrown: {failure['exception']}")
+        if failure.get("context"):
+            message.append(f"with: {failure['context']}")
+        if failure.get("file"):
+            message.append(f"at {_short(Path(failure['file']))}:"
+                           f"{int(failure['line'])}")
+        return self._verdict("test", [m for m in message if m], step, log=text)
+
+    def _died(self, status, text, cases, step):
+        """The process ended within a case: a sanitizer, a signal, a limit."""
+        last = cases[-1]["name"].split()[0]
+        step = last if last in self.steps else step
+        file, line = self._own_frame(text)
+        if status == 124:
+            return self._verdict(
+                "timeout", [f"no end after {CASE_SECONDS} s"], step, file, line,
+                text)
+        ub = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)", text, re.M)
+        if ub:
+            own = Path(ub[1]).resolve().is_relative_to(self.folder)
+            return self._verdict(
+                "sanitizer", [ub[3]], step, ub[1] if own else file,
+                int(ub[2]) if own else line, text)
+        asan = re.search(r"ERROR: AddressSanitizer: (.*)", text)
+        if asan and not re.match(r"(SEGV|ABRT|FPE|ILL|BUS)", asan[1]):
+            message = [re.sub(r" on address.*", "", asan[1])]
+            where = re.search(r"^(?:READ|WRITE) of size \d+", text, re.M)
+            region = re.search(r"^\S+ is located .*", text, re.M)
+            message += [where[0]] if where else []
+            message += [region[0]] if region else []
+            return self._verdict("sanitizer", message, step, file, line, text)
+        name = asan[1].split()[0] if asan else (
+            signal.Signals(-status).name if status < 0 else f"exit {status}")
+        message = [f"ended by {name}"]
+        terminate = re.search(r"what\(\): .*", text)
+        message += [terminate[0]] if terminate else []
+        return self._verdict("crash", message, step, file, line, text)
+
+    def _own_frame(self, text):
+        """The innermost frame of a sanitizer's stack in the learner's file."""
+        for file, line in re.findall(r"^ *#\d+ .*? (/[^\n]*?):(\d+)(?::\d+)?$",
+                                     text, re.M):
+            if Path(file).resolve().is_relative_to(self.folder):
+                return file, int(line)
+        return None, None
+
+    def _find_leak(self, failing):
+        """Runs each passed case alone, unwinding slowly, to name the line."""
+        for id, state in self.steps.items():
+            if id == failing:
+                return None  # a case that failed half-way may well leak
+            status, text, _ = self._run_tests(
+                f"--test-case={id}*",
+                ASAN_OPTIONS="fast_unwind_on_malloc=0")
+            if status == 4:
+                self.steps[id] = "fail"
+                found = re.search(r"(Direct|Indirect) leak of .*", text)
+                file, line = self._own_frame(text)
+                return self._verdict("leak", [found[0].rstrip(":")], id, file,
+                                     line, text)
+        return None
+
+
+def _cases(events):
+    cases = []
+    for event in events:
+        if event["event"] == "case":
+            cases.append({"name": event["name"], "ended": False, "failures": []})
+        elif event["event"] == "failure" and cases:
+            cases[-1]["failures"].append(event)
+        elif event["event"] == "end" and cases:
+            cases[-1]["ended"] = True
+    return cases
+
+
+def place_of_step(chapter: Chapter, folder: Path, id: str) -> tuple[Path, int]:
+    """Where a step is edited: at its TODO, or where that was in the starter."""
+    step = chapter.step(id)
+    marker = f"TODO({id})"
+    for path in source_files(folder):
+        for number, line in enumerate(
+                path.read_text(errors="replace").splitlines(), 1):
+            if marker in line:
+                return path, number
+    path = folder / step.file
+    starter = chapter.starter / step.file
+    if path.is_file() and starter.is_file():
+        old = starter.read_text().splitlines()
+        new = path.read_text(errors="replace").splitlines()
+        todo = next((i for i, l in enumerate(old) if marker in l), 0)
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        for tag, i1, i2, j1, _ in matcher.get_opcodes():
+            if i1 <= todo < i2:
+                return path, j1 + 1 + (todo - i1 if tag == "equal" else 0)
+    return path, 1
+
+
+def _short(path: Path) -> str:
+    path = path.resolve()
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

@@ -1,0 +1,85 @@
+"""What the Python tests share: the tool's modules, and a scratch copy of a
+solution that keeps its place, so that only what is changed is compiled."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "common/tool"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true",
+                     help="ladders, mutants, documentation and lint as well")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "full: only with --full")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--full"):
+        items[:] = [i for i in items if i.get_closest_marker("full") is None]
+
+
+class Implementation:
+    """A copy of a starter or a solution, to be changed and checked."""
+
+    def __init__(self, chapter):
+        self.chapter = chapter
+        self.folder = ROOT / "build/scratch" / chapter.name
+
+    def copy_of(self, folder):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        wanted = {p.name for p in folder.iterdir() if p.name != "README.md"}
+        for path in self.folder.iterdir():
+            if path.name not in wanted:
+                path.unlink()
+        for name in wanted:
+            self.write(name, (folder / name).read_text())
+        return self
+
+    def write(self, name, text):
+        path = self.folder / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+    def replace(self, name, old, new):
+        text = (self.folder / name).read_text()
+        assert text.count(old) == 1, f"{name} holds {text.count(old)} x {old!r}"
+        self.write(name, text.replace(old, new))
+
+    def line_of(self, name, text):
+        lines = (self.folder / name).read_text().splitlines()
+        found = [n for n, line in enumerate(lines, 1) if text in line]
+        assert len(found) == 1, f"{text!r} is in lines {found} of {name}"
+        return found[0]
+
+    def check(self):
+        import verdict
+        return verdict.check(self.chapter, self.folder)
+
+
+@pytest.fixture
+def implementation():
+    import workspace
+
+    def make(number):
+        chapter = workspace.find_chapter(number)
+        return Implementation(chapter).copy_of(chapter.solution)
+    return make
+
+
+@pytest.fixture
+def workbook():
+    """Runs ./workbook with arguments; gives status, output and errors."""
+    def call(*arguments, cwd=ROOT, **environment):
+        import os
+        return subprocess.run(
+            [str(ROOT / "workbook"), *map(str, arguments)], cwd=cwd, text=True,
+            env={**os.environ, **environment}, capture_output=True,
+            stdin=subprocess.DEVNULL, timeout=600)
+    return call
