@@ -180,8 +180,7 @@ class SiluAndMul {
 
  private:
   static constexpr ScalarType kDtype = c10::CppTypeToScalarType<T>::value;
-  static constexpr int64_t kChecked =
-      8; // rows, the first and the last included
+  static constexpr int64_t kChecked = 8; // rows, the first and the last too
 
   struct Row {
     int64_t row;

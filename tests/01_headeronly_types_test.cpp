@@ -195,9 +195,9 @@ void check_problem(const Problem<T>& problem, size_t offset = 0) {
   CHECK(problem.run(kTolerance<T>, offset) == "");
 }
 
-// A result of more than 1 MiB, written past the cache: every 61st element is compared,
-// so no tile can be missing, and the ends are compared whole. `offset` elements
-// shift `out` from the alignment that streaming stores want.
+// A result of more than 1 MiB, written past the cache: every 61st element is
+// compared, so no tile can be missing, and the ends are compared whole.
+// `offset` elements shift `out` from the alignment that streaming stores want.
 template <class T>
 void check_streaming(size_t offset, Random& random) {
   const size_t d = (size_t{5} << 18) / sizeof(T) + 3;
@@ -214,7 +214,7 @@ void check_streaming(size_t offset, Random& random) {
       out.data() + offset,
       input.data(),
       {1, static_cast<int64_t>(2 * d)},
-      {0, 1});
+      {static_cast<int64_t>(2 * d), 1});
 
   std::vector<T> got;
   std::vector<double> exact;

@@ -30,9 +30,8 @@ constexpr char kHelp[] =
     "  --quick         one small group of each kind, few repetitions\n"
     "  --filter=REGEX  only the groups whose name has a match\n"
     "  --help          this text\n\n"
-    "Exit status: 0 measured, 1 a wrong result, 2 bad arguments, 3 the "
-    "library\n"
-    "does not load.\n";
+    "Exit status: 0 measured, 1 a wrong result or an error while measuring,\n"
+    "2 bad arguments, 3 the library does not load.\n";
 
 struct Options {
   std::string library, json, filter;
@@ -108,72 +107,66 @@ struct Collector : benchmark::BenchmarkReporter {
   }
 };
 
-// One repetition: a call that is not timed, so that no member starts from what
-// another left in the caches, then the timed ones over a poisoned output.
-// Returns what is wrong with their result.
-std::string repetition(
-    benchmark::State& state, const Member& member, size_t index) {
+// Throws std::runtime_error, which names group and member, if `f` throws or
+// says that something is wrong.
+template <class F>
+void require_right(
+    const Group& group, const Member& member, const char* when, const F& f) {
+  std::string wrong;
   try {
-    member.run();
-    member.poison();
-    const double begin = now();
-    for (auto _ : state) {
-      member.run();
-      benchmark::ClobberMemory();
-    }
-    state.counters["at"] = (begin + now()) / 2;
-    state.counters["member"] = static_cast<double>(index);
-    return member.check();
+    wrong = f();
   } catch (const std::exception& error) {
-    return std::string("it threw ") + error.what();
+    wrong = std::string("it threw ") + error.what();
+  }
+  if (!wrong.empty()) {
+    throw std::runtime_error(
+        group.name + ", " + member.name + ": wrong " + when +
+        " timing: " + wrong + "\nNo time is reported for a wrong result.");
   }
 }
 
-// "", or what is wrong with a call that is not timed.
-std::string first_call(const Member& member) {
-  try {
-    member.poison();
+// One repetition: a call that is not timed, so that no member starts from what
+// another left in the caches, then the timed ones over a poisoned output.
+std::string repetition(
+    benchmark::State& state, const Member& member, size_t index) {
+  member.run();
+  member.poison();
+  const double begin = now();
+  for (auto _ : state) {
     member.run();
-    return member.check();
-  } catch (const std::exception& error) {
-    return std::string("it threw ") + error.what();
+    benchmark::ClobberMemory();
   }
+  state.counters["at"] = (begin + now()) / 2;
+  state.counters["member"] = static_cast<double>(index);
+  return member.check();
 }
 
 // Throws std::runtime_error on a wrong result.
 std::vector<Result> measure(const Group& group) {
   const std::vector<Member> members = group.members();
-  const auto refuse = [&](const Member& member, const std::string& wrong) {
-    throw std::runtime_error(
-        group.name + ", " + member.name + ": " + wrong +
-        "\nNo time is reported for a wrong result.");
-  };
   for (const Member& member : members) {
-    const std::string wrong = first_call(member);
-    if (!wrong.empty()) {
-      refuse(member, "wrong before timing: " + wrong);
-    }
+    require_right(group, member, "before", [&] {
+      member.poison();
+      member.run();
+      return member.check();
+    });
   }
 
   Collector collector;
   collector.samples.resize(members.size());
-  const Member* bad = nullptr;
-  std::string wrong;
   for (size_t i = 0; i < members.size(); ++i) {
     const Member& member = members[i];
     // Twice as many of the floor: there is one near every other repetition.
     const int repetitions = (options.quick ? 8 : 48) *
         (member.role == Role::kFloor ? 2 : 1) / (member.slow ? 4 : 1);
+    // What it throws ends the run: not SkipWithError(), after which Google
+    // Benchmark 1.7.1 may abort because repetitions differ in iterations.
     benchmark::RegisterBenchmark(
         member.name.c_str(),
-        [&, i](benchmark::State& state) {
-          if (wrong.empty()) {
-            wrong = repetition(state, members[i], i);
-            bad = &members[i];
-          }
-          if (!wrong.empty()) {
-            state.SkipWithError("a wrong result");
-          }
+        [&group, &member, i](benchmark::State& state) {
+          require_right(group, member, "after", [&] {
+            return repetition(state, member, i);
+          });
         })
         ->Repetitions(repetitions)
         ->MinTime(0.002)
@@ -181,9 +174,6 @@ std::vector<Result> measure(const Group& group) {
   }
   benchmark::RunSpecifiedBenchmarks(&collector, ".");
   benchmark::ClearRegisteredBenchmarks();
-  if (!wrong.empty()) {
-    refuse(*bad, "wrong after timing: " + wrong);
-  }
 
   const auto floor =
       std::find_if(members.begin(), members.end(), [](const Member& member) {
@@ -235,7 +225,6 @@ std::string parse(int argc, char** argv) {
 } // namespace
 
 void* library_symbol(const std::string& name) {
-  dlerror();
   void* address = handle == nullptr ? nullptr : dlsym(handle, name.c_str());
   if (address == nullptr) {
     throw std::runtime_error(options.library + " does not export " + name);

@@ -18,6 +18,10 @@ function(add_chapter name)
 
   set(solution ${CMAKE_BINARY_DIR}/solutions/${name})
   set(library ${solution}/lib${project}.so)
+  set(from_outside)
+  if(CMAKE_PROJECT_INCLUDE)
+    set(from_outside -DCMAKE_PROJECT_INCLUDE:FILEPATH=${CMAKE_PROJECT_INCLUDE})
+  endif()
   ExternalProject_Add(${name}
     SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}
     BINARY_DIR ${solution}
@@ -26,7 +30,7 @@ function(add_chapter name)
       -DCMAKE_BUILD_TYPE:STRING=${CMAKE_BUILD_TYPE}
       -DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}
       -DCMAKE_CXX_FLAGS_DEBUG:STRING=${CMAKE_CXX_FLAGS_DEBUG}
-      -DCMAKE_PROJECT_INCLUDE:FILEPATH=${CMAKE_PROJECT_INCLUDE}
+      ${from_outside}
     INSTALL_COMMAND ""
     BUILD_ALWAYS ON)
   add_test(NAME ${number}.solution

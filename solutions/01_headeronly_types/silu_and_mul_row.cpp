@@ -23,6 +23,9 @@
 #define X86_64_LEVELS
 #endif
 
+using torch::headeronly::BFloat16;
+using torch::headeronly::Half;
+
 namespace {
 
 // x / (1 + e^-x), as ATen defines it: NaN at -inf, -0 where e^-x overflows.
@@ -66,20 +69,21 @@ template <class T>
 #if defined(__x86_64__)
   // Compute a tile in L1, then write it past the cache: a plain store would
   // first read `out` from memory. Streaming stores want 16-byte alignment.
-  constexpr int64_t kTile = 256 / sizeof(T);
-  constexpr int64_t kAhead = 2048 / sizeof(T);
+  constexpr int64_t kSize = sizeof(T);
+  constexpr int64_t kTile = 256 / kSize;
+  constexpr int64_t kAhead = 2048 / kSize;
   if (streaming) {
     const int64_t misaligned = reinterpret_cast<uintptr_t>(out) % 16;
-    i = std::min<int64_t>(d, (16 - misaligned) % 16 / sizeof(T));
+    i = std::min<int64_t>(d, (16 - misaligned) % 16 / kSize);
     span(out, gate, up, i);
     for (; i + kTile <= d; i += kTile) {
       alignas(64) T tile[kTile];
-      for (int64_t line = 0; line < kTile; line += 64 / sizeof(T)) {
+      for (int64_t line = 0; line < kTile; line += 64 / kSize) {
         __builtin_prefetch(gate + i + kAhead + line);
         __builtin_prefetch(up + i + kAhead + line);
       }
       span(tile, gate + i, up + i, kTile);
-      for (int64_t j = 0; j < kTile; j += 16 / sizeof(T)) {
+      for (int64_t j = 0; j < kTile; j += 16 / kSize) {
         __m128i lane;
         std::memcpy(&lane, tile + j, 16);
         _mm_stream_si128(reinterpret_cast<__m128i*>(out + i + j), lane);
@@ -90,27 +94,41 @@ template <class T>
   span(out + i, gate + i, up + i, d - i);
 }
 
-} // namespace
-
-X86_64_LEVELS void silu_and_mul_row(
+// Internal, because the clones of an exported function ignore -fvisibility.
+X86_64_LEVELS void by_level(
     float* out, const float* gate, const float* up, int64_t d, bool streaming) {
   whole_row(out, gate, up, d, streaming);
 }
-X86_64_LEVELS void silu_and_mul_row(
-    c10::Half* out,
-    const c10::Half* gate,
-    const c10::Half* up,
+X86_64_LEVELS void by_level(
+    Half* out, const Half* gate, const Half* up, int64_t d, bool streaming) {
+  whole_row(out, gate, up, d, streaming);
+}
+X86_64_LEVELS void by_level(
+    BFloat16* out,
+    const BFloat16* gate,
+    const BFloat16* up,
     int64_t d,
     bool streaming) {
   whole_row(out, gate, up, d, streaming);
 }
-X86_64_LEVELS void silu_and_mul_row(
-    c10::BFloat16* out,
-    const c10::BFloat16* gate,
-    const c10::BFloat16* up,
+
+} // namespace
+
+void silu_and_mul_row(
+    float* out, const float* gate, const float* up, int64_t d, bool streaming) {
+  by_level(out, gate, up, d, streaming);
+}
+void silu_and_mul_row(
+    Half* out, const Half* gate, const Half* up, int64_t d, bool streaming) {
+  by_level(out, gate, up, d, streaming);
+}
+void silu_and_mul_row(
+    BFloat16* out,
+    const BFloat16* gate,
+    const BFloat16* up,
     int64_t d,
     bool streaming) {
-  whole_row(out, gate, up, d, streaming);
+  by_level(out, gate, up, d, streaming);
 }
 
 void silu_and_mul_fence() {

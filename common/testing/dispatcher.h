@@ -1,0 +1,84 @@
+// Calling an op by name, with libtorch's reason when it fails. Up to libtorch
+// 2.12 the reason is written to stderr; since 2.13 stderr stays silent and a
+// function has it. Both are read, so that one test runs on every version.
+#pragma once
+
+#include <torch/csrc/stable/c/shim.h>
+#include <torch/headeronly/util/shim_utils.h>
+#include <torch/headeronly/version.h>
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+namespace workbook {
+
+// What this thread's last failed shim call said; null before libtorch 2.13.
+inline const char* (*exception_text())() {
+  static void* const address =
+      dlsym(RTLD_DEFAULT, "torch_exception_get_what_without_backtrace");
+  return reinterpret_cast<const char* (*)()>(address);
+}
+
+// Collects what is written to stderr from its construction to text().
+class CapturedStderr {
+ public:
+  CapturedStderr() {
+    std::fflush(stderr);
+    dup2(file_, STDERR_FILENO);
+  }
+  ~CapturedStderr() {
+    std::fflush(stderr);
+    dup2(stderr_, STDERR_FILENO);
+    close(stderr_);
+    close(file_);
+  }
+  CapturedStderr(const CapturedStderr&) = delete;
+  CapturedStderr& operator=(const CapturedStderr&) = delete;
+
+  std::string text() const {
+    std::fflush(stderr);
+    std::string text(static_cast<size_t>(lseek(file_, 0, SEEK_END)), '\0');
+    const ssize_t size = pread(file_, text.data(), text.size(), 0);
+    text.resize(size < 0 ? 0 : static_cast<size_t>(size));
+    return text;
+  }
+
+ private:
+  int stderr_ = dup(STDERR_FILENO);
+  int file_ = memfd_create("stderr", 0);
+};
+
+// Calls an op; `stack` holds its arguments, then its returns. The argument
+// slots are consumed, as far as libtorch came. Throws std::runtime_error with
+// libtorch's reason if the call fails.
+inline void call_op(
+    const std::string& op, const std::string& overload, StableIValue* stack) {
+  const auto call = [&] {
+    return torch_call_dispatcher(
+        op.c_str(), overload.c_str(), stack, TORCH_ABI_VERSION);
+  };
+  if (exception_text() != nullptr) {
+    if (call() != TORCH_SUCCESS) {
+      throw std::runtime_error(op + ": " + exception_text()());
+    }
+    return;
+  }
+  bool success = false;
+  std::string text;
+  {
+    const CapturedStderr captured;
+    success = call() == TORCH_SUCCESS;
+    text = captured.text();
+  }
+  if (!success) {
+    throw std::runtime_error(op + ": " + text);
+  }
+  std::fputs(text.c_str(), stderr); // a warning, say
+}
+
+} // namespace workbook

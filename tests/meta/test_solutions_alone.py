@@ -1,0 +1,98 @@
+"""A solution copied out of the workbook builds alone, warning-free, from any
+folder, and uses no symbol that it should not."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT
+from workspace import chapters, library_of, torch_root
+
+EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
+
+
+def build(source, folder, *options):
+    for command in (["cmake", "-G", "Ninja", "-S", source, "-B", folder,
+                     "-DCMAKE_CXX_FLAGS=-Werror", *options],
+                    ["cmake", "--build", folder]):
+        done = subprocess.run(list(map(str, command)), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+    return library_of(folder)
+
+
+@EACH
+@pytest.mark.parametrize("tree", ["solutions", "chapters"])
+def test_copied_out_builds_and_tests(chapter, tree, tmp_path):
+    source = tmp_path / "a folder with spaces" / chapter.name
+    shutil.copytree(ROOT / tree / chapter.name, source)
+    library = build(source, tmp_path / "build", f"-DTORCH_ROOT={torch_root()}")
+    assert library is not None
+    if tree == "solutions" and not \
+            (ROOT / f"tests/{chapter.number}_probe.cpp").exists():
+        test = ROOT / f"build/release/tests/{chapter.name}_test"
+        done = subprocess.run([test, f"--library={library}"], text=True,
+                              capture_output=True)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.full
+@EACH
+def test_builds_with_clang(chapter, tmp_path):
+    clang = shutil.which("clang++")
+    assert clang, "clang++ is not installed: apt-get install clang"
+    build(chapter.solution, tmp_path / "build",
+          f"-DTORCH_ROOT={torch_root()}", f"-DCMAKE_CXX_COMPILER={clang}")
+
+
+def test_torch_is_found_by_the_python_on_the_path(tmp_path):
+    chapter = chapters()[0]
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "python3").symlink_to(ROOT / ".venv/bin/python")
+    site = torch_root().parent
+    env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
+           "PYTHONPATH": str(site)}
+    env.pop("TORCH_ROOT")
+    done = subprocess.run(
+        ["cmake", "-G", "Ninja", "-S", chapter.solution, "-B", tmp_path / "b"],
+        env=env, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert f"TORCH_ROOT" not in done.stderr
+
+
+def symbols(library, *options):
+    text = subprocess.run(["nm", "-D", "-C", *options, library], text=True,
+                          capture_output=True, check=True).stdout
+    return [line.split(maxsplit=1)[-1] for line in text.splitlines()]
+
+
+def release_library(chapter):
+    return library_of(ROOT / "build/release/solutions" / chapter.name)
+
+
+def test_01_needs_no_torch():
+    """The proof of chapter 01: no undefined symbol is torch's."""
+    library = release_library(chapters()[0])
+    for line in symbols(library, "--undefined-only"):
+        assert not re.search(r"torch|c10|at::", line), line
+    needed = subprocess.run(["readelf", "-d", library], text=True,
+                            capture_output=True, check=True).stdout
+    assert "torch" not in needed and "c10" not in needed
+
+
+@EACH
+def test_only_stable_symbols(chapter):
+    """What is undefined in a solution is the C shim, or the C++ runtime's."""
+    for line in symbols(release_library(chapter), "--undefined-only"):
+        assert not re.search(r"\b(at|c10|torch)::", line), line
+
+
+@EACH
+def test_exports_only_what_it_means_to(chapter):
+    for line in symbols(release_library(chapter), "--defined-only"):
+        name = line.split()[-1]
+        assert name.startswith((f"wb{chapter.number}", "PyInit_")) or \
+            "std::" in line or "typeinfo" in line, line
