@@ -53,10 +53,10 @@ def _build_yours(chapter: Chapter) -> Path:
 
 
 def sentence(result: dict | None) -> str:
-    """The first group in one line: subject and peers, as ratios to the floor."""
+    """The last group in one line: subject and peers, as ratios to the floor."""
     if result is None:
         return "nothing: it has no benchmark"
-    group = result["groups"][0]
+    group = result["groups"][-1]
     members = {m["name"]: m for m in group["members"] if m["role"] != "floor"}
     ratios = ", ".join(f"{name} {m['ratio']:.1f}" for name, m in members.items())
     return f"{group['name']}, times the floor: {ratios}"

@@ -28,6 +28,7 @@ using torch::headeronly::Half;
 
 namespace {
 
+//! [silu]
 // x / (1 + e^-x), as ATen defines it: NaN at -inf, -0 where e^-x overflows.
 // e^-x is Cephes' expf: reduce by n * ln 2 in two parts, a polynomial of degree
 // 7 on [-ln2/2, ln2/2], then n goes into the exponent field. The clamps are on
@@ -52,6 +53,7 @@ inline float silu(float x) {
   const int32_t clamped = std::min(std::max(power, 0), 0x7f800000); // 0 .. inf
   return x / (1.0f + bit_cast<float>(clamped));
 }
+//! [silu]
 
 template <class T>
 [[gnu::always_inline]] inline void span(
