@@ -53,18 +53,13 @@ class CapturedStderr {
   int file_ = memfd_create("stderr", 0);
 };
 
-// Calls an op; `stack` holds its arguments, then its returns. The argument
-// slots are consumed, as far as libtorch came. Throws std::runtime_error with
-// libtorch's reason if the call fails.
-inline void call_op(
-    const std::string& op, const std::string& overload, StableIValue* stack) {
-  const auto call = [&] {
-    return torch_call_dispatcher(
-        op.c_str(), overload.c_str(), stack, TORCH_ABI_VERSION);
-  };
+// Makes a call to a shim; throws std::runtime_error with libtorch's reason if
+// it fails. `name` begins the text.
+template <class Call>
+void call_shim(const std::string& name, const Call& call) {
   if (exception_text() != nullptr) {
     if (call() != TORCH_SUCCESS) {
-      throw std::runtime_error(op + ": " + exception_text()());
+      throw std::runtime_error(name + ": " + exception_text()());
     }
     return;
   }
@@ -76,9 +71,19 @@ inline void call_op(
     text = captured.text();
   }
   if (!success) {
-    throw std::runtime_error(op + ": " + text);
+    throw std::runtime_error(name + ": " + text);
   }
   std::fputs(text.c_str(), stderr); // a warning, say
+}
+
+// Calls an op. `stack` holds its arguments, then its returns; the arguments are
+// consumed as far as libtorch came.
+inline void call_op(
+    const std::string& op, const std::string& overload, StableIValue* stack) {
+  call_shim(op, [&] {
+    return torch_call_dispatcher(
+        op.c_str(), overload.c_str(), stack, TORCH_ABI_VERSION);
+  });
 }
 
 } // namespace workbook

@@ -1,24 +1,24 @@
-// What is allocated and deleted, block by block: replaces operator new and
-// delete of the whole process, libtorch included. Include it in one file only.
+// What is allocated and deleted, block by block. Replaces operator new and
+// delete of the whole process, libtorch's too: include it in one file only.
 #pragma once
 
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace workbook {
 
-// Follows what this thread allocates from its construction to its end, and
-// keeps each deleted block until then, so that a second deletion is counted
-// and does no harm. One at a time.
+// Follows what this thread allocates while it lives. A deleted block is kept
+// until the ledger's end, so a second deletion is counted and does no harm.
+// One at a time.
 class Ledger {
  public:
   Ledger() {
     size_ = 0;
     active_ = true;
   }
-  // Really frees what was deleted; what is alive stays as it is.
   ~Ledger() {
     active_ = false;
     for (size_t i = 0; i < size_; ++i) {
@@ -32,40 +32,62 @@ class Ledger {
 
   static constexpr int kUnknown = -1;
 
-  // How often a block was deleted: 0 while it is alive, kUnknown if it was not
-  // allocated since the ledger was opened.
+  // How often a block was deleted: 0 while it is alive; kUnknown if it was
+  // allocated before the ledger, by another thread, or not by operator new.
   static int deletions(const void* address) {
     const Block* block = find(address);
     return block == nullptr ? kUnknown : block->deletions;
   }
-
-  // Counts a deletion. True if the block is a known one that is dead already,
-  // or was before: its destructor must not run again.
-  static bool dead(const void* address) {
-    Block* block = find(address);
-    return block != nullptr && block->deletions > 0;
-  }
-
-  // Blocks that were allocated since, and are alive.
   static size_t alive() {
-    size_t count = 0;
-    for (size_t i = 0; i < size_; ++i) {
-      count += blocks_[i].deletions == 0;
-    }
-    return count;
+    return count([](const Block& block) { return block.deletions == 0; });
+  }
+  static size_t deleted_twice() {
+    return count([](const Block& block) { return block.deletions > 1; });
   }
 
-  // For operator new and delete.
-  static void allocated(void* address, size_t bytes) {
-    if (active_) {
+  // The allocation after the next `n` fails; -1: none does.
+  static void fail_after(int n) {
+    fail_after_ = n;
+  }
+
+  // While a Pause lives, this thread's new blocks are not followed; while a
+  // Follow lives in it, they are again.
+  template <bool kPaused>
+  class Switch {
+   public:
+    Switch() : before_(std::exchange(paused_, kPaused)) {}
+    ~Switch() {
+      paused_ = before_;
+    }
+    Switch(const Switch&) = delete;
+    Switch& operator=(const Switch&) = delete;
+
+   private:
+    bool before_;
+  };
+  using Pause = Switch<true>;
+  using Follow = Switch<false>;
+
+  static void* allocate(size_t bytes) {
+    const bool follow = active_ && !paused_;
+    if (follow && fail_after_ >= 0 && fail_after_-- == 0) {
+      throw std::bad_alloc();
+    }
+    void* address = std::malloc(bytes == 0 ? 1 : bytes);
+    if (address == nullptr) {
+      throw std::bad_alloc();
+    }
+    if (follow) {
       if (size_ == kCapacity) {
         std::fputs("ledger: too many allocations\n", stderr);
         std::abort();
       }
-      blocks_[size_++] = {address, bytes, 0};
+      blocks_[size_++] = {address, 0};
     }
+    return address;
   }
-  static bool deleted(void* address) {
+  // True if the block is one of the ledger's, which then keeps it.
+  static bool count_deletion(const void* address) {
     Block* block = find(address);
     if (block != nullptr) {
       ++block->deletions;
@@ -76,11 +98,11 @@ class Ledger {
  private:
   struct Block {
     void* address;
-    size_t bytes;
     int deletions;
   };
   static constexpr size_t kCapacity = size_t{1} << 14;
 
+  // From the newest: what is looked for is mostly young.
   static Block* find(const void* address) {
     for (size_t i = active_ ? size_ : 0; i > 0; --i) {
       if (blocks_[i - 1].address == address) {
@@ -89,8 +111,18 @@ class Ledger {
     }
     return nullptr;
   }
+  template <class Predicate>
+  static size_t count(const Predicate& predicate) {
+    size_t result = 0;
+    for (size_t i = 0; i < size_; ++i) {
+      result += predicate(blocks_[i]);
+    }
+    return result;
+  }
 
   static inline thread_local bool active_ = false;
+  static inline thread_local bool paused_ = false;
+  static inline int fail_after_ = -1;
   static inline size_t size_ = 0;
   static inline Block blocks_[kCapacity];
 };
@@ -98,15 +130,10 @@ class Ledger {
 } // namespace workbook
 
 void* operator new(size_t bytes) {
-  void* address = std::malloc(bytes == 0 ? 1 : bytes);
-  if (address == nullptr) {
-    throw std::bad_alloc();
-  }
-  workbook::Ledger::allocated(address, bytes);
-  return address;
+  return workbook::Ledger::allocate(bytes);
 }
 void operator delete(void* address) noexcept {
-  if (!workbook::Ledger::deleted(address)) {
+  if (address != nullptr && !workbook::Ledger::count_deletion(address)) {
     std::free(address);
   }
 }

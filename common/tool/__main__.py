@@ -252,6 +252,7 @@ def main() -> int:
     add("doctor", doctor, "what this machine has, with verdicts")
 
     arguments = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
     try:
         torch_root()
         BUILD.mkdir(exist_ok=True)

@@ -53,10 +53,14 @@ def _build_yours(chapter: Chapter) -> Path:
 
 
 def sentence(result: dict | None) -> str:
-    """The last group in one line: subject and peers, as ratios to the floor."""
+    """The last group in two lines: subject and peers, as ratios to the floor."""
     if result is None:
         return "nothing: it has no benchmark"
     group = result["groups"][-1]
-    members = {m["name"]: m for m in group["members"] if m["role"] != "floor"}
-    ratios = ", ".join(f"{name} {m['ratio']:.1f}" for name, m in members.items())
-    return f"{group['name']}, times the floor: {ratios}"
+    times = {m["name"]: m["ratio"] for m in group["members"]
+             if m["role"] != "floor"}
+    peers = ", ".join(f"{name} {ratio:.1f}" for name, ratio in times.items()
+                      if name != "solution")
+    return (f"{times['solution']:.1f} x the time of moving the same bytes"
+            f" ({peers})\n           {group['dtype']} {group['shape']}, "
+            f"{group['threads']} threads, {group['floor_gb_per_s']:.0f} GB/s")

@@ -18,9 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 MINE = ROOT / "my"
 
-# C++ of a learner build; the sanitizers come in through learn.cmake.
-LEARN_FLAGS = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-Og -g"]
-
 
 class CannotRun(Exception):
     """Something is missing: the text says what, and the line that cures it."""
@@ -223,7 +220,8 @@ def configure(folder: Path, build: Path) -> subprocess.CompletedProcess | None:
         return None
     pch = precompiled_header(folder)
     result = run([
-        "cmake", "-G", "Ninja", "-S", folder, "-B", build, *LEARN_FLAGS,
+        "cmake", "-G", "Ninja", "-S", folder, "-B", build,
+        "-DCMAKE_BUILD_TYPE=Debug",
         f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/learn.cmake",
         f"-DTORCH_ROOT:PATH={torch_root()}", f"-DWORKBOOK_PCH={pch}"])
     if result.returncode == 0:
