@@ -16,6 +16,8 @@ if(WORKBOOK_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/probe.cmake)
+
 # GCC takes the first precompiled header that fits the flags from the folder
 # ${WORKBOOK_PCH}.gch, and the header itself where none does. Not for a file
 # with options of its own: GCC 12 crashes on a header made for another -O.

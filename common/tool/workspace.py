@@ -214,16 +214,19 @@ def implementation_build(folder: Path) -> Path:
     return BUILD / "learn" / f"{folder.name}-{digest}"
 
 
-def configure(folder: Path, build: Path) -> subprocess.CompletedProcess | None:
+def configure(chapter: Chapter, folder: Path,
+              build: Path) -> subprocess.CompletedProcess | None:
     """Configures an implementation as a project of its own, if need be."""
     if (build / "build.ninja").exists() and not _other_torch(build):
         return None
     pch = precompiled_header(folder)
+    probe = ROOT / f"tests/{chapter.number}_probe.cpp"
     result = run([
         "cmake", "-G", "Ninja", "-S", folder, "-B", build,
         "-DCMAKE_BUILD_TYPE=Debug",
         f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/learn.cmake",
-        f"-DTORCH_ROOT:PATH={torch_root()}", f"-DWORKBOOK_PCH={pch}"])
+        f"-DTORCH_ROOT:PATH={torch_root()}", f"-DWORKBOOK_PCH={pch}",
+        *([f"-DWORKBOOK_PROBE={probe}"] if probe.exists() else [])])
     if result.returncode == 0:
         precompile(build, pch)
     return result
