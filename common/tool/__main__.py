@@ -84,9 +84,9 @@ def watch(chapter: Chapter) -> int:
     """Checks at each save, until Ctrl-C. Looks at the files' times, which also
     works on network folders and in virtual machines."""
     say_next(chapter, verdicts.cached(chapter, chapter.mine))
-    print("Watching: save the file for a verdict, Ctrl-C to leave.")
     seen = _times(chapter)
     try:
+        print("Watching: save the file for a verdict, Ctrl-C to leave.")
         while True:
             time.sleep(0.1)
             now = _times(chapter)

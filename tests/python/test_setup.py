@@ -1,0 +1,166 @@
+"""./workbook itself: the first start, the second, and what can be missing."""
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT
+from workspace import torch_root
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory):
+    """A clone in a folder with spaces, with this torch named by TORCH_ROOT,
+    an empty HOME and no network."""
+    home = tmp_path_factory.mktemp("home")
+    folder = tmp_path_factory.mktemp("a folder with spaces") / "work book"
+    # What is to be committed counts, not only what is.
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+
+    def run(*arguments, cwd="/", **environment):
+        env = {"HOME": str(home), "PATH": os.environ["PATH"],
+               "TORCH_ROOT": str(torch_root()), "PIP_NO_INDEX": "1",
+               **environment}
+        return subprocess.run(
+            [str(folder / "workbook"), *arguments], cwd=cwd, text=True,
+            env={k: v for k, v in env.items() if v is not None},
+            capture_output=True, stdin=subprocess.DEVNULL, timeout=600)
+    run.folder = folder
+    return run
+
+
+@pytest.mark.full
+def test_first_start_without_a_terminal_and_without_network(clone):
+    done = clone()
+    assert done.returncode == 0, done.stderr
+    assert "all 7 steps pass" in done.stdout
+    assert "x the time of moving the same bytes" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("Edit my/01_headeronly_types/numerics.h:")
+    assert last.endswith("then run ./workbook check")
+    assert "\033" not in done.stdout + done.stderr
+    times = []
+    for _ in range(3):
+        start = time.monotonic()
+        again = clone()
+        times.append(time.monotonic() - start)
+        assert again.stdout.strip().splitlines()[-1] == last
+    assert min(times) <= 0.3, times
+
+
+@pytest.mark.full
+def test_interrupted_setup_starts_anew(clone):
+    (clone.folder / ".venv/torch-root").unlink(missing_ok=True)
+    (clone.folder / ".venv/bin/python").unlink(missing_ok=True)
+    done = clone("list")
+    assert done.returncode == 0, done.stderr
+    assert "Setting up" in done.stderr
+    assert "01 Header-only types" in done.stdout
+
+
+@pytest.mark.full
+def test_learners_work_is_never_written_over(clone):
+    clone("check")
+    mine = clone.folder / "my/01_headeronly_types"
+    (mine / "numerics.h").write_text("// mine, and broken\n")
+    (mine / "widen_narrow.h").unlink()
+    done = clone("check")
+    assert done.returncode == 1
+    assert (mine / "numerics.h").read_text() == "// mine, and broken\n"
+    assert (mine / "widen_narrow.h").is_file()  # what is missing comes back
+
+
+def test_torch_root_that_is_none(workbook):
+    done = workbook("list", TORCH_ROOT="/usr")
+    assert done.returncode == 2
+    assert "TORCH_ROOT=/usr holds no include/torch" in done.stderr
+
+
+@pytest.mark.full
+def test_missing_programs_are_named(clone, tmp_path):
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for program in ("sh", "dirname", "cat", "cmp", "rm", "id", "c++", "sed"):
+        (bin / program).symlink_to(shutil.which(program))
+    (bin / "python3").symlink_to(sys.executable)
+    (clone.folder / ".venv/torch-root").unlink(missing_ok=True)
+    done = clone("list", PATH=str(bin))
+    assert done.returncode == 2
+    assert "missing: cmake ninja-build" in done.stderr
+
+
+def on_a_terminal(folder, environment):
+    """Runs on a pseudo-terminal for a moment, then presses Ctrl-C."""
+    chunks = []
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execve("./workbook", ["./workbook"], {**os.environ, **environment})
+    end = time.monotonic() + 30
+    pressed = False
+    while time.monotonic() < end:
+        try:
+            chunks.append(os.read(master, 4096))
+        except OSError:
+            break
+        if b"Ctrl-C" in b"".join(chunks) and not pressed:
+            pressed = True
+            os.write(master, b"\x03")
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), b"".join(chunks).decode()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("colour", [{}, {"NO_COLOR": "1"}])
+def test_watch_on_a_terminal(clone, colour):
+    clone()
+    status, text = on_a_terminal(clone.folder, colour)
+    assert status == 0, text
+    assert "Watching" in text and "Your work is in my/" in text
+    assert ("\033[1m" in text) == (not colour)
+
+
+@pytest.mark.full
+def test_interrupted_check_leaves_no_process(implementation):
+    mine = implementation("01")
+    line = "  std::vector<int64_t> result = sizes.vec();\n"
+    mine.replace("headeronly_types.cpp", line,
+                 line + "  for (size_t i = 0; i < 8;) result[0] += 8;\n")
+    process = subprocess.Popen(
+        [ROOT / "workbook", "check", "01", "--impl", mine.folder],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    name = "01_headeronly_types_test"
+    for _ in range(300):
+        time.sleep(0.1)
+        if running(name):
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, text
+    assert not running(name)
+
+
+def running(name):
+    """Processes of this workbook's build folder with `name` in their path."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                path = os.readlink(f"/proc/{entry}/exe")
+            except OSError:
+                continue
+            if path.startswith(str(ROOT / "build")) and name in path:
+                found.append(entry)
+    return found
