@@ -112,7 +112,9 @@ def open_chapter(chapter: Chapter) -> None:
         copy = chapter.mine / path.relative_to(chapter.starter)
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, copy)
+            part = copy.with_name(copy.name + ".part")  # whole or not at all
+            shutil.copy(path, part)
+            part.rename(copy)
 
 
 # --- torch -------------------------------------------------------------------
@@ -172,6 +174,9 @@ def run_shown(title: str, command: list, **options) -> None:
         print("\r\033[K", end="", file=sys.stderr)
     if process.wait() != 0:
         tail = "".join(lines[-25:])
+        if "No space left on device" in tail:
+            raise CannotRun(f"{title}: the disk is full; a build needs 2 GiB\n"
+                            + next(l for l in lines if "No space left" in l))
         raise CannotRun(f"{title}: failed\n{tail}"
                         f"The command was: {shlex.join(map(str, command))}")
 
