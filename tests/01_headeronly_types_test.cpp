@@ -10,10 +10,13 @@
 #include <torch/headeronly/core/ScalarType.h>
 #include <torch/headeronly/version.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <sstream>
+#include <thread>
 #include <vector>
 
 using namespace workbook;
@@ -38,6 +41,12 @@ T from_bits(Bits bits) {
   static_assert(sizeof(T) == sizeof(Bits));
   std::memcpy(&value, &bits, sizeof(T));
   return value;
+}
+
+// A string, since doctest prints a `const char*` as an address.
+template <class T>
+std::string dtype_name() {
+  return toString(c10::CppTypeToScalarType<T>::value);
 }
 
 double silu(double x) {
@@ -182,7 +191,7 @@ template <class T>
 void check_problem(const Problem<T>& problem, size_t offset = 0) {
   INFO(
       "dtype ",
-      toString(c10::CppTypeToScalarType<T>::value),
+      dtype_name<T>(),
       ", sizes [",
       problem.rows,
       ", ",
@@ -225,7 +234,7 @@ void check_streaming(size_t offset, Random& random) {
   }
   INFO(
       "1.25 MiB of ",
-      toString(c10::CppTypeToScalarType<T>::value),
+      dtype_name<T>(),
       ", out shifted by ",
       offset,
       " elements");
@@ -276,7 +285,9 @@ TEST_CASE("01.2 bfloat16 is rounded to nearest, ties to even") {
   // overflows when it is rounded.
   for (const uint32_t bits :
        {0x7f800001u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
-    CAPTURE(bits);
+    std::ostringstream hex;
+    hex << "0x" << std::hex << bits;
+    INFO("the NaN ", hex.str());
     CHECK(std::isnan(rounded(from_bits<float>(bits))));
   }
 }
@@ -300,22 +311,37 @@ TEST_CASE("01.3 what is too large for float8 saturates") {
 TEST_CASE("01.4 silu_and_mul is computed in float and rounded once") {
   const auto silu_and_mul =
       function<uint16_t(uint16_t, uint16_t)>("wb01_silu_and_mul_bfloat16");
+  double worst = 0;
+  float worst_gate = 0, worst_up = 0, worst_got = 0;
   for (const float factor : {1.0f, 0.333f, -3.0f, 1e-4f, 300.0f}) {
     const BFloat16 up(factor);
-    std::vector<BFloat16> got;
-    std::vector<double> exact;
     for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
       const auto gate = from_bits<BFloat16>(static_cast<uint16_t>(bits));
       const double x = static_cast<float>(gate);
-      if (x < -87) {
-        continue; // e^-x overflows a float: see the next checks
+      if (!(x >= -87 && x < INFINITY)) {
+        continue; // e^-x overflows a float, or x is special: checked below
       }
-      got.push_back(from_bits<BFloat16>(silu_and_mul(gate.x, up.x)));
-      exact.push_back(silu(x) * static_cast<float>(up));
+      const float got = from_bits<BFloat16>(silu_and_mul(gate.x, up.x));
+      const double exact = silu(x) * static_cast<float>(up);
+      const double error = ulp_error(kFormat<BFloat16>, got, exact);
+      if (error > worst) {
+        worst = error;
+        worst_gate = static_cast<float>(gate);
+        worst_up = static_cast<float>(up);
+        worst_got = got;
+      }
     }
-    INFO("all gates, up = ", static_cast<float>(up));
-    CHECK(first_difference<BFloat16>(got, exact, kTolerance<BFloat16>) == "");
   }
+  INFO(
+      "the worst of all gates from -87 up: gate ",
+      worst_gate,
+      ", up ",
+      worst_up,
+      ", got ",
+      worst_got,
+      ", exact ",
+      silu(worst_gate) * worst_up);
+  CHECK(worst <= kTolerance<BFloat16>); // ulp
   const auto at = [&](float gate) {
     const BFloat16 one(1.0f);
     return static_cast<float>(
@@ -325,14 +351,17 @@ TEST_CASE("01.4 silu_and_mul is computed in float and rounded once") {
   CHECK(at(-1000) == 0.0f);
   CHECK(at(INFINITY) == INFINITY);
   CHECK(std::isnan(at(-INFINITY)));
+  CHECK(std::isnan(at(kNaN)));
 }
 
 TEST_CASE("01.5 the sizes of the result are owned by the result") {
   const auto output_sizes = [](std::vector<int64_t> sizes) {
+    const auto before = sizes;
     std::vector<int64_t> out(sizes.size() + 1, -1);
     function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
         out.data(), sizes.data(), sizes.size());
     CHECK(out.back() == -1); // not written
+    CHECK(sizes == before);  // the caller's
     out.pop_back();
     return out;
   };
@@ -351,6 +380,21 @@ TEST_CASE("01.5 the sizes of the result are owned by the result") {
     expected.back() /= 2;
     REQUIRE(output_sizes(sizes) == expected);
   }
+  // Two threads at once: nothing is shared between results.
+  std::atomic<int> wrong{0};
+  const auto work = [&](int64_t d, size_t rank) {
+    const Sizes sizes(rank, 2 * d);
+    for (int i = 0; i < 2000; ++i) {
+      std::vector<int64_t> out(rank);
+      function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
+          out.data(), sizes.data(), rank);
+      wrong += out.front() != (rank == 1 ? d : 2 * d) || out.back() != d;
+    }
+  };
+  std::thread other(work, 3, 1);
+  work(5, 9);
+  other.join();
+  CHECK(wrong == 0);
   CHECK(refusal([&] { output_sizes({2, 5}); }) == Contains("sizes"));
   CHECK(refusal([&] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
   CHECK(refusal([&] { output_sizes({}); }) == Contains("[]"));

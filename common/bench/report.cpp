@@ -175,7 +175,8 @@ void print_heading(const std::string& chapter) {
   const Hardware machine = hardware();
   std::printf(
       "%s, %s, libtorch %s\n%s, %zu cores, %s\n"
-      "Time over the floor's: the median and the quartiles.\n",
+      "Time over the floor's, which moves the same bytes and hardly computes:\n"
+      "the median of the repetitions, and the quartiles.\n",
       chapter.c_str(),
       today().c_str(),
       version(aoti_torch_abi_version(), true).c_str(),

@@ -81,8 +81,8 @@ inline double ulp_error(const Format& format, double got, double exact) {
 }
 
 // "" if every element of `got` is within `tolerance` ulp of `exact`, else a
-// sentence that gives the first that is not, with its index:
-// "element 3 of 8: got 0.5, expected 0.25 (128 ulp off, 1 allowed)".
+// sentence that gives the first that is not, with its index, and the worst:
+// "element 3 of 8: got 0.5, expected 0.25 (8388608 ulp off, 1 allowed); ...".
 template <class T>
 std::string first_difference(
     std::span<const T> got, std::span<const double> exact, double tolerance) {
@@ -91,18 +91,31 @@ std::string first_difference(
     text << "got " << got.size() << " elements, expected " << exact.size();
     return text.str();
   }
+  const auto error_of = [&](size_t i) {
+    return ulp_error(kFormat<T>, static_cast<double>(got[i]), exact[i]);
+  };
+  size_t first = got.size(), worst = 0, wrong = 0;
   for (size_t i = 0; i < got.size(); ++i) {
-    const double value = static_cast<double>(got[i]);
-    const double error = ulp_error(kFormat<T>, value, exact[i]);
-    if (!(error <= tolerance)) {
-      text.precision(9);
-      text << "element " << i << " of " << got.size() << ": got " << value
-           << ", expected " << exact[i] << " (" << error << " ulp off, "
-           << tolerance << " allowed)";
-      return text.str();
+    if (!(error_of(i) <= tolerance)) {
+      first = std::min(first, i);
+      worst = wrong++ == 0 || error_of(i) > error_of(worst) ? i : worst;
     }
   }
-  return "";
+  if (wrong == 0) {
+    return "";
+  }
+  const auto describe = [&](size_t i) {
+    text << "element " << i << " of " << got.size() << ": got "
+         << static_cast<double>(got[i]) << ", expected " << exact[i] << " ("
+         << error_of(i) << " ulp off, " << tolerance << " allowed)";
+  };
+  text.precision(9);
+  describe(first);
+  if (worst != first) {
+    text << "; the worst of " << wrong << " is ";
+    describe(worst);
+  }
+  return text.str();
 }
 
 } // namespace workbook

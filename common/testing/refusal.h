@@ -4,17 +4,22 @@
 #include <doctest/doctest.h>
 
 #include <exception>
+#include <regex>
+#include <string>
 
 namespace workbook {
 
-// What `call` throws, as text; "(nothing was thrown)" if it returns.
+// What `call` throws, as text; "(nothing was thrown)" if it returns. Without
+// the "function, file:line, " that STD_TORCH_CHECK puts before it, so that a
+// test sees only what the author wrote.
 // Use: CHECK(refusal([&] { f(bad); }) == doctest::Contains("dtype"));
 template <class Call>
 doctest::String refusal(const Call& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    return error.what();
+    static const std::regex prefix("^[A-Za-z_0-9]+, [^,]*:[0-9]+, ");
+    return std::regex_replace(std::string(error.what()), prefix, "").c_str();
   }
   return "(nothing was thrown)";
 }

@@ -13,27 +13,25 @@ from workspace import (BUILD, MINE, ROOT, CannotRun, Chapter, chapters,
                        find_chapter, open_chapter, source_files, torch_root)
 
 
-def current_chapter() -> Chapter:
-    """The first chapter that is not known to pass; the last if all do."""
-    for chapter in chapters():
-        known = verdicts.cached(chapter, chapter.mine) \
-            if chapter.mine.exists() else None
-        if known is None or known["class"] != "pass":
-            return chapter
-    return chapters()[-1]
+def is_done(chapter: Chapter) -> bool:
+    steps, changed = verdicts.last(chapter)
+    return not changed and all(state == "pass" for state in steps.values())
 
 
-def next_step(chapter: Chapter, known: dict | None) -> str:
-    """The step to do: the first that does not pass."""
-    if known:
-        for id, state in known["steps"].items():
-            if state != "pass":
-                return id
-    return chapter.steps[0].id
+def current_chapter() -> Chapter | None:
+    """The first chapter that is not known to pass; none if all do."""
+    return next((c for c in chapters()
+                 if not (c.mine.exists() and is_done(c))), None)
 
 
-def say_next(chapter: Chapter, known: dict | None) -> None:
-    step = chapter.step(next_step(chapter, known))
+def say_next(chapter: Chapter | None) -> None:
+    """The step to do: the first that did not pass when it was last checked."""
+    if chapter is None:
+        print(screen.bold("All chapters pass. Compare: ./workbook tour"))
+        return
+    steps, _ = verdicts.last(chapter)
+    step = chapter.step(next((id for id, state in steps.items()
+                              if state != "pass"), chapter.steps[-1].id))
     file, line = verdicts.place_of_step(chapter, chapter.mine, step.id)
     sheet = f"chapters/{chapter.name}/README.md"
     print(f"\n{screen.bold(f'Step {step.id} {step.title}')} "
@@ -57,57 +55,54 @@ def start(arguments) -> int:
     each later time: the step to do; on a terminal it is watched."""
     import measure
     chapter = current_chapter()
-    first = not MINE.exists()
-    if first:
+    if not MINE.exists():
         print(screen.bold("Chapter 01's solution, on this machine:"))
         solution = chapters()[0]
         verdict = verdicts.check(solution, solution.solution)
         if verdict["class"] != "pass":
-            screen.show_verdict(solution, verdict, "./workbook check 01 "
+            screen.show_verdict(solution, verdict, "run ./workbook check 01 "
                                 "--impl solutions/" + solution.name)
             return 1
         print(f"  tests    all {len(verdict['steps'])} steps pass, under "
               "AddressSanitizer, UBSan and LeakSanitizer")
         result = measure.bench(solution, quick=True)
         print(f"  measured {measure.sentence(result)}")
-        open_chapter(chapter)
         print("\nNow yours. Your copy of the starter is in "
               f"my/{chapter.name}; break it as you like.")
-    open_chapter(chapter)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        return watch(chapter)
-    say_next(chapter, verdicts.cached(chapter, chapter.mine))
+    if chapter is not None:
+        open_chapter(chapter)
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            return watch(chapter)
+    say_next(chapter)
     return 0
 
 
 def watch(chapter: Chapter) -> int:
     """Checks at each save, until Ctrl-C. Looks at the files' times, which also
     works on network folders and in virtual machines."""
-    say_next(chapter, verdicts.cached(chapter, chapter.mine))
-    seen = _times(chapter)
+    say_next(chapter)
+    seen = _times(chapter) if not verdicts.last(chapter)[1] else None
     try:
         print("Watching: save the file for a verdict, Ctrl-C to leave.")
-        while True:
+        while chapter is not None:
             time.sleep(0.1)
             now = _times(chapter)
             if now == seen:
                 continue
             seen = now
-            print()
+            print(f"\n-- {time.strftime('%H:%M:%S')} checking "
+                  f"{chapter.number} " + "-" * 40)
             verdict = verdicts.check(chapter, chapter.mine)
-            screen.show_verdict(chapter, verdict, "save")
+            screen.show_verdict(chapter, verdict, "save it")
             if verdict["class"] == "pass":
-                following = current_chapter()
-                if following == chapter:
-                    print("That was the last chapter.")
-                    return 0
-                chapter = following
-                open_chapter(chapter)
-                say_next(chapter, None)
-                seen = _times(chapter)
+                chapter = current_chapter()
+                if chapter is not None:
+                    open_chapter(chapter)
+                    seen = _times(chapter)
+                say_next(chapter)
     except KeyboardInterrupt:
         print("\nYour work is in my/. Go on with: ./workbook")
-        return 0
+    return 0
 
 
 def _times(chapter: Chapter) -> dict:
@@ -122,9 +117,9 @@ def _times(chapter: Chapter) -> dict:
 
 def check(arguments) -> int:
     number, _, step = (arguments.what or "").partition(".")
-    chapter = find_chapter(number) if number else current_chapter()
-    if step:
-        chapter.step(arguments.what)
+    chapter = find_chapter(number.zfill(2)) if number else \
+        current_chapter() or chapters()[-1]
+    step = chapter.step(f"{chapter.number}.{step}") if step else None
     words = ["./workbook check"] + ([arguments.what] if arguments.what else [])
     if arguments.impl:
         if not number:
@@ -138,37 +133,35 @@ def check(arguments) -> int:
     verdict = verdicts.check(chapter, folder, arguments.seed)
     passed = verdict["class"] == "pass"
     if step and not passed:  # enough that this step and those before it pass
-        before = [s.id for s in chapter.steps if s.id <= arguments.what]
-        passed = all(verdict["steps"][id] == "pass" for id in before)
+        passed = all(verdict["steps"][s.id] == "pass"
+                     for s in chapter.steps if s.id <= step.id)
     if arguments.json:
         print(json.dumps({k: v for k, v in verdict.items() if k != "key"},
                          indent=2))
         return 0 if passed else 1
-    screen.show_verdict(chapter, verdict, " ".join(words))
+    if step and passed:
+        print(screen.bold(screen.paint(f"{step.id} {step.title}: pass", "32")))
+    if not (step and passed and arguments.impl):
+        screen.show_verdict(chapter, verdict, "run " + " ".join(words))
     if verdict["class"] == "pass" and not arguments.impl:
         following = current_chapter()
-        if following != chapter:
+        if following is not None:
             open_chapter(following)
-            say_next(following, verdicts.cached(following, following.mine))
-        else:
-            print(screen.bold("That was the last chapter. "
-                              "Compare: ./workbook tour"))
+        say_next(following)
     return 0 if passed else 1
 
 
 def list_chapters(arguments) -> int:
     for chapter in chapters():
-        known = verdicts.cached(chapter, chapter.mine) \
-            if chapter.mine.exists() else None
-        steps = known["steps"] if known else {}
+        steps, changed = verdicts.last(chapter) if chapter.mine.exists() \
+            else ({}, False)
         done = sum(state == "pass" for state in steps.values())
         bar = "#" * done + "." * (len(chapter.steps) - done)
         print(f"{chapter.number} {chapter.title:<28} {chapter.minutes:>3} min  "
-              f"[{bar}]" + ("" if known or not chapter.mine.exists()
-                            else "  changed since its last check"))
+              f"[{bar}]" + ("  changed since its last check" if changed else ""))
     chapter = current_chapter()
-    if chapter.mine.exists():
-        say_next(chapter, verdicts.cached(chapter, chapter.mine))
+    if chapter is None or chapter.mine.exists():
+        say_next(chapter)
     else:
         print(screen.bold("Start with ./workbook"))
     return 0
@@ -202,7 +195,8 @@ def bench(arguments) -> int:
         if result is None:
             print(f"{chapter.number} {chapter.title}: has no benchmark")
         else:
-            print(result["table"], end="")
+            print(result["table"].replace("  solution ", "  yours    ")
+                  if arguments.yours else result["table"], end="")
     return 0
 
 

@@ -40,7 +40,8 @@ def wrap(text: str, indent: str = "  ") -> str:
                          break_long_words=False, break_on_hyphens=False)
 
 
-def show_verdict(chapter: Chapter, verdict: dict, again: str) -> None:
+def show_verdict(chapter: Chapter, verdict: dict, then: str) -> None:
+    """`then` says what to do after the edit: "run ./workbook check"."""
     kind, step = verdict["class"], verdict["step"]
     total = verdict["seconds"].get("build", 0) + verdict["seconds"].get("test", 0)
     if kind == "pass":
@@ -53,13 +54,14 @@ def show_verdict(chapter: Chapter, verdict: dict, again: str) -> None:
               paint(kind, "33;1" if kind == "todo" else "31;1"))
         for line in verdict["message"]:
             # A compiler's caret lines keep their columns; the rest is folded.
-            print(f"  {line}" if " | " in line else wrap(line))
+            print(f"  {line}"[:80] if " | " in line else wrap(line))
         print(wrap(HELP[kind]))
         if kind not in ("todo", "test"):
             print(f"  The whole text: {verdict['log']}")
     for note in verdict["notes"]:
         print(wrap(f"Note: {note}."))
-    print(marks(chapter, verdict["steps"]))
+    if kind not in ("configure", "compile", "link", "load"):
+        print(marks(chapter, verdict["steps"]))
     if kind != "pass":
         print(bold(f"Edit {verdict['file']}:{verdict['line']}, "
-                   f"then run {again}"))
+                   f"then {then}"))

@@ -6,6 +6,7 @@ A verdict is a dictionary (what --json prints):
              compile, configure
   step       the first step that is not passed ("01.3"), or null
   steps      {"01.1": "pass", "01.2": "fail", "01.3": "not reached"}
+  known      the same, of the last version that could be run
   file, line where to look or to edit, relative to the workbook if inside it
   message    what the compiler, the test or the sanitizer said, in few lines
   log        where the whole text is
@@ -37,13 +38,13 @@ HELP = {
     "load": "The library was built, but uses a symbol that no library has: a "
             "function that is declared but not defined, or a missing export.",
     "todo": "This step is not done yet.",
-    "test": "The test called your code and expected something else.",
+    "test": "Left of the == is what your code gave, right of it what is "
+            "expected.",
     "sanitizer": "The sanitizer saw memory or arithmetic used in a way that "
                  "C++ does not define.",
     "crash": "The process was ended by a signal inside of this step.",
     "leak": "What is created must be released once: this allocation never was.",
-    "timeout": f"The step ran longer than {CASE_SECONDS} s: a loop that does "
-               "not end?",
+    "timeout": "A loop that does not end? The line is where it was then.",
 }
 
 
@@ -60,23 +61,27 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None) -> dict:
         cache = build / "verdict.json"
         if cache.exists():
             old = json.loads(cache.read_text())
-            if old["key"] == key:
+            if old["key"] == key and old["class"] != "timeout":
                 return old
+        before = json.loads(cache.read_text()) if cache.exists() else {}
         verdict = _Check(chapter, folder, build, test, seed).verdict
+        ran = verdict["class"] not in ("configure", "compile", "link", "load")
+        verdict["known"] = verdict["steps"] if ran else \
+            before.get("known", verdict["steps"])
         verdict["key"] = key
-        if verdict["class"] != "timeout":
-            cache.write_text(json.dumps(verdict))
+        cache.write_text(json.dumps(verdict))
         return verdict
 
 
-def cached(chapter: Chapter, folder: Path) -> dict | None:
-    """The last verdict, if nothing has changed since; builds nothing."""
+def last(chapter: Chapter) -> tuple[dict, bool]:
+    """How the learner's steps stood at the last check, and whether the files
+    have changed since. Builds nothing."""
     test = BUILD / "learn/tests" / f"{chapter.name}_test"
-    cache = implementation_build(folder) / "verdict.json"
+    cache = implementation_build(chapter.mine) / "verdict.json"
     if not (cache.exists() and test.exists()):
-        return None
+        return {step.id: "not reached" for step in chapter.steps}, False
     verdict = json.loads(cache.read_text())
-    return verdict if verdict["key"] == _fingerprint(folder, test) else None
+    return verdict["known"], verdict["key"] != _fingerprint(chapter.mine, test)
 
 
 def test_executable(chapter: Chapter) -> Path:
@@ -111,6 +116,7 @@ class _Check:
         self.folder = folder.resolve()
         self.build = build
         self.test = test
+        self.edited = {self.folder / step.file for step in chapter.steps}
         self.arguments = [f"--seed={seed}"] if seed is not None else []
         self.steps = {step.id: "not reached" for step in chapter.steps}
         self.notes = []
@@ -143,16 +149,20 @@ class _Check:
             (self.build / "build.ninja").unlink(missing_ok=True)
             return self._configure_error(result.stdout)
         result = run(["ninja", "-C", self.build])
-        if result.returncode == 0:
-            return None
         text = result.stdout
+        if result.returncode == 0:
+            for file, line, warning in re.findall(
+                    r"^(\S.*?):(\d+):\d+: warning: (.*)", text, re.M):
+                if Path(file).resolve().is_relative_to(self.folder):
+                    self.notes.append(f"{Path(file).name}:{line}: {warning}")
+            return None
         if "CMake Error" in text:
             return self._configure_error(text)
         errors = re.findall(
             r"^(\S.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*(?:\n +\d* \|.*)*)",
             text, re.M)
         if errors:
-            file, line, message = self._own(errors)
+            file, line, message = self._own(errors, text)
             return self._verdict(
                 "compile", message.splitlines(), self._step_at(file, line),
                 file, int(line), text)
@@ -173,22 +183,28 @@ class _Check:
         return self._verdict("configure", message[:5], file=file, line=line,
                              log=text)
 
-    def _own(self, errors):
-        """The first error in the learner's own file, else the first of all."""
+    def _own(self, errors, text):
+        """The first error in the learner's own file, else the first of all, at
+        the learner's line that led there."""
         for error in errors:
             if Path(error[0]).resolve().is_relative_to(self.folder):
                 return error
+        for file, line in re.findall(
+                r"^(\S.*?):(\d+):\d+: +(?:required from|note: in expansion)",
+                text, re.M):
+            if Path(file).resolve().is_relative_to(self.folder):
+                return file, line, errors[0][2]
         return errors[0]
 
     def _step_at(self, file, line):
-        """The step whose lines an error is in: the last that begins before."""
-        best = None
+        """The step whose lines an error is in: the nearest that begins above."""
+        above = []
         for step in self.chapter.steps:
             place, begin = place_of_step(self.chapter, self.folder, step.id)
             if Path(place).resolve() == Path(file).resolve() \
                     and begin <= int(line):
-                best = step.id
-        return best
+                above.append((begin, step.id))
+        return max(above)[1] if above else None
 
     def _anywhere(self):
         step = self.chapter.steps[0]
@@ -282,9 +298,9 @@ class _Check:
         failure = case["failures"][0]
         for key in ("exception", "values", "context"):
             todo = re.search(r"TODO\((\d\d\.\d)\).*", failure.get(key, ""))
-            if todo:
+            if todo and todo[1] == step:
                 message = todo[0].split(" == ")[0].strip().strip('"')
-                return self._verdict("todo", [message], todo[1], log=text)
+                return self._verdict("todo", [message], step, log=text)
         if "Could not find schema" in str(failure.values()):
             return self._verdict(
                 "todo", [f"TODO({step}): the op is not defined yet"], step,
@@ -321,9 +337,15 @@ class _Check:
         if asan and not re.match(r"(SEGV|ABRT|FPE|ILL|BUS)", asan[1]):
             message = [re.sub(r" on address.*", "", asan[1])]
             where = re.search(r"^(?:READ|WRITE) of size \d+", text, re.M)
-            region = re.search(r"^\S+ is located .*", text, re.M)
-            message += [where[0]] if where else []
-            message += [region[0]] if region else []
+            region = re.search(r"^\S+ is located (.*?)(?: \[|$)", text, re.M)
+            message += [f"{where[0]} byte(s)"] if where else []
+            message += [region[1]] if region else []
+            if message[0].startswith("stack-overflow"):
+                message = ["the stack is full: does a function call itself?"]
+            # For what was used after its end, the line that ended it.
+            _, freed, rest = text.partition("freed by thread")
+            if freed and self._own_frame(rest)[0]:
+                file, line = self._own_frame(rest)
             return self._verdict("sanitizer", message, step, file, line, text)
         name = asan[1].split()[0] if asan else (
             signal.Signals(-status).name if status < 0 else f"exit {status}")
@@ -333,12 +355,13 @@ class _Check:
         return self._verdict("crash", message, step, file, line, text)
 
     def _own_frame(self, text):
-        """The innermost frame of a sanitizer's stack in the learner's file."""
-        for file, line in re.findall(r"^ *#\d+ .*? (/[^\n]*?):(\d+)(?::\d+)?$",
-                                     text, re.M):
-            if Path(file).resolve().is_relative_to(self.folder):
-                return file, int(line)
-        return None, None
+        """The innermost frame of a sanitizer's stack in a file that is edited,
+        else in one that is given."""
+        frames = [(Path(file).resolve(), int(line)) for file, line in re.findall(
+            r"^ *#\d+ .*? (/[^\n]*?):(\d+)(?::\d+)?$", text, re.M)]
+        mine = [f for f in frames if f[0].is_relative_to(self.folder)]
+        edited = [f for f in mine if f[0] in self.edited]
+        return (edited or mine or [(None, None)])[0]
 
     def _find_leak(self, failing):
         """Runs each passed case alone, unwinding slowly, to name the line."""
@@ -350,9 +373,10 @@ class _Check:
                 ASAN_OPTIONS="fast_unwind_on_malloc=0")
             if status == 4:
                 self.steps[id] = "fail"
-                found = re.search(r"(Direct|Indirect) leak of .*", text)
+                found = re.search(r"(?:Direct|Indirect) leak of (.*?) allocated",
+                                  text)
                 file, line = self._own_frame(text)
-                return self._verdict("leak", [found[0].rstrip(":")], id, file,
+                return self._verdict("leak", [f"leak of {found[1]}"], id, file,
                                      line, text)
         return None
 

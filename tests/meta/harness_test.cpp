@@ -38,6 +38,9 @@ TEST_CASE("compare: each kind of difference is found, with its index") {
   CHECK(
       compare({1.0f, 2.0f}, {1.0, 2.5}) ==
       "element 1 of 2: got 2, expected 2.5 (2097152 ulp off, 1 allowed)");
+  CHECK(
+      doctest::String(compare({2.0f, 1.0f, 4.0f}, {2.5, 1.0, 9.0}).c_str()) ==
+      doctest::Contains("; the worst of 2 is element 2 of 3: got 4, "));
   CHECK(compare({kNaN}, {1.0}) != "");
   CHECK(compare({1.0f}, {kNaN}) != "");
   CHECK(compare({INFINITY}, {-kInf}) != "");
@@ -60,6 +63,8 @@ TEST_CASE("compare: nearest agrees with the hardware's float") {
 TEST_CASE("refusal: what was thrown, or that nothing was") {
   CHECK(refusal([] { throw std::runtime_error("dtype"); }) == "dtype");
   CHECK(refusal([] {}) == "(nothing was thrown)");
+  const auto check = [] { STD_TORCH_CHECK(false, "out must be, got ", 1); };
+  CHECK(refusal(check) == "out must be, got 1"); // without function and line
 }
 
 TEST_CASE("library: a missing symbol says which") {
