@@ -18,7 +18,7 @@ doctest::String refusal(const Call& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    static const std::regex prefix("^[A-Za-z_0-9]+, [^,]*:[0-9]+, ");
+    static const std::regex prefix("^[^,]+, [^,]*:[0-9]+, ");
     return std::regex_replace(std::string(error.what()), prefix, "").c_str();
   }
   return "(nothing was thrown)";
