@@ -1,6 +1,7 @@
-"""Benchmark tables for the pages: one Markdown file from each JSON result.
+"""Tables for the pages, from docs/results: one of each benchmark, and the
+conversions by version from what common/probe/conversions.cpp printed.
 
-    make_tables.py OUTPUT_FOLDER RESULT.json ...
+    make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
 
 import json
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-def table(result: dict) -> str:
+def benchmark(result: dict) -> str:
     hardware, software = result["hardware"], result["software"]
     lines = [
         "Time over the floor's, median (first to third quartile) of the "
@@ -18,6 +19,7 @@ def table(result: dict) -> str:
         "| shape | cache | threads | floor GB/s | member | ratio |",
         "|---|---|---|---|---|---|"]
     for group in result["groups"]:
+        rate = f"{group['floor_gb_per_s']:.0f}" if group["bytes"] else "-"
         for member in group["members"]:
             if member["role"] == "floor":
                 continue
@@ -27,17 +29,45 @@ def table(result: dict) -> str:
                 ratio = f"**{ratio}**"
             lines.append(
                 f"| {group['dtype']} {group['shape']} | {group['cache']} | "
-                f"{group['threads']} | {group['floor_gb_per_s']:.0f} | "
+                f"{group['threads']} | {rate} | "
                 f"{member['name']} | {ratio} |")
     return "\n".join(lines) + "\n"
 
 
+def verdict(row: dict) -> str:
+    there, back = row["to_libtorch"], row["from_libtorch"]
+    if there == back == "converts":
+        leak = row.get("leaked_bytes", 0)
+        return f"converts, **leaks** {leak} bytes" if leak else "converts"
+    if "unknown type" in row.get("to_libtorch_reason", ""):
+        return "no such schema"
+    return there if back in (there, "only from Python") else f"{there}, {back}"
+
+
+def conversions(results: list[dict]) -> str:
+    results.sort(key=lambda r: [int(n) for n in r["libtorch"].split(".")])
+    lines = ["| schema | in the extension | the slot | " +
+             " | ".join(r["libtorch"] for r in results) + " |",
+             "|---|---|---|" + "---|" * len(results)]
+    for rows in zip(*(r["rows"] for r in results)):
+        first = rows[0]
+        extension = f"`{first['extension']}`" if first["extension"] else "none"
+        lines.append(f"| `{first['schema']}` | {extension} | {first['slot']} | "
+                     + " | ".join(map(verdict, rows)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
 def main() -> None:
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[2:]:
-        result = json.loads(Path(name).read_text())
-        (folder / f"{Path(name).stem}.md").write_text(table(result))
+    output, results = map(Path, sys.argv[1:])
+    output.mkdir(parents=True, exist_ok=True)
+    for path in results.glob("[0-9][0-9]_*.json"):
+        (output / f"{path.stem}.md").write_text(benchmark(read(path)))
+    (output / "conversions.md").write_text(
+        conversions([read(p) for p in results.glob("conversions/*.json")]))
 
 
 if __name__ == "__main__":

@@ -175,8 +175,8 @@ void print_heading(const std::string& chapter) {
   const Hardware machine = hardware();
   std::printf(
       "%s, %s, libtorch %s\n%s, %zu cores, %s\n"
-      "Time over the floor's, which moves the same bytes and hardly computes:\n"
-      "the median of the repetitions, and the quartiles.\n",
+      "Time over the floor's: the median of the repetitions and the "
+      "quartiles.\n",
       chapter.c_str(),
       today().c_str(),
       version(aoti_torch_abi_version(), true).c_str(),
@@ -202,7 +202,7 @@ void print(const GroupResult& result) {
       group.threads == 1 ? "" : "s");
   if (group.bytes != 0) {
     std::printf(
-        ", %.3g MB\nfloor: %.1f GB/s",
+        ", %.3g MB\nfloor: the same bytes moved, %.1f GB/s",
         static_cast<double>(group.bytes) / 1e6,
         result.gb_per_s(result.floor().seconds));
   }

@@ -45,9 +45,10 @@ class Ledger {
     return count([](const Block& block) { return block.deletions > 1; });
   }
 
-  // The allocation after the next `n` fails; -1: none does.
-  static void fail_after(int n) {
-    fail_after_ = n;
+  // The allocation after the next `n` fails; -1: none does. True if the failure
+  // that was asked for before has not come.
+  static bool fail_after(int n) {
+    return std::exchange(fail_after_, n) >= 0;
   }
 
   // While a Pause lives, this thread's new blocks are not followed; while a
