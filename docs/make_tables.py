@@ -1,5 +1,5 @@
-"""Tables for the pages, from docs/results: one of each benchmark, and the
-conversions by version from what common/probe/conversions.cpp printed.
+"""Tables for the pages, from docs/results: one of each benchmark, and, by
+version, the conversions and the ownership that common/probe has printed.
 
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
@@ -57,6 +57,17 @@ def conversions(results: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def ownership(results: list[dict]) -> str:
+    results.sort(key=lambda r: [int(n) for n in r["libtorch"].split(".")])
+    lines = ["| after a call | " +
+             " | ".join(r["libtorch"] for r in results) + " |",
+             "|---|" + "---|" * len(results)]
+    for what in results[0]["facts"]:
+        lines.append(f"| {what} | " +
+                     " | ".join(r["facts"][what] for r in results) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
@@ -68,6 +79,8 @@ def main() -> None:
         (output / f"{path.stem}.md").write_text(benchmark(read(path)))
     (output / "conversions.md").write_text(
         conversions([read(p) for p in results.glob("conversions/*.json")]))
+    (output / "ownership.md").write_text(
+        ownership([read(p) for p in results.glob("ownership/*.json")]))
 
 
 if __name__ == "__main__":

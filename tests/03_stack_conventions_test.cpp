@@ -3,6 +3,7 @@
 #include "testing/aten.h"
 #include "testing/border.h"
 #include "testing/dispatcher.h"
+#include "testing/fact.h"
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
 #include "testing/refusal.h"
@@ -534,24 +535,42 @@ TEST_CASE("03 one error code, three states of ownership") {
     return std::vector{
         slots::make("Tensor", input.get()), slots::make("Tensor", wrong.get())};
   };
+  const auto same = [&] {
+    return std::vector{
+        slots::make("Tensor", input.get()), slots::make("Tensor", input.get())};
+  };
   const auto scalar = [&] {
     return std::vector{
         slots::make("Tensor", input.get()),
         slots::make("float", nullptr),
         slots::make("Tensor", input.get())};
   };
-  // No such op: nothing was touched.
-  CHECK(
-      fates("wb03_facts::absent", "", {"Tensor", "Tensor"}, two) ==
+  const auto check =
+      [](const char* what, const std::string& found, const char* expected) {
+        fact(what, found);
+        CHECK(found == expected);
+      };
+  const uint64_t abi = aoti_torch_abi_version();
+  fact(
+      "libtorch",
+      std::to_string(abi >> 56) + "." + std::to_string(abi >> 48 & 0xff) + "." +
+          std::to_string(abi >> 40 & 0xff));
+  check(
+      "no such op (Tensor, Tensor)",
+      fates("wb03_facts::absent", "", {"Tensor", "Tensor"}, two),
       "lost, lost; it failed");
-  // Slot 1 cannot be converted: what came before is released, the rest lost.
-  CHECK(
-      fates("wb03_facts::scalar", "", {"Tensor", "Scalar", "Tensor"}, scalar) ==
+  check(
+      "slot 1 cannot be converted (Tensor, Scalar, Tensor)",
+      fates("wb03_facts::scalar", "", {"Tensor", "Scalar", "Tensor"}, scalar),
       "released, bits, lost; it failed");
-  // The kernel threw: everything is released.
-  CHECK(
-      fates("aten::mul", "Tensor", {"Tensor", "Tensor"}, two) ==
+  check(
+      "the kernel threw (Tensor, Tensor)",
+      fates("aten::mul", "Tensor", {"Tensor", "Tensor"}, two),
       "released, released; it failed");
+  check(
+      "it succeeded (Tensor, Tensor)",
+      fates("aten::maximum", "", {"Tensor", "Tensor"}, same),
+      "released, released");
 }
 
 TEST_CASE("03 what libtorch itself loses, version by version") {
@@ -573,24 +592,22 @@ TEST_CASE("03 what libtorch itself loses, version by version") {
           "wb03_facts::device", "", {"Tensor", "Device", "Tensor"}, around([] {
             return kNoDevice;
           })) == "released, bits, lost; it failed");
-  CHECK(
-      fates(
-          "wb03_facts::boxed_device",
-          "",
-          {"Tensor", "Device?", "Tensor"},
-          around([] { return slots::bits(new StableIValue(kNoDevice)); })) ==
-      open);
-  CHECK(
-      fates(
-          "wb03_facts::devices",
-          "",
-          {"Tensor", "Device[]", "Tensor"},
-          around([] {
-            StableListHandle list = nullptr;
-            torch_new_list_reserve_size(1, &list);
-            torch_list_push_back(list, kNoDevice);
-            return slots::bits(list);
-          })) == open);
+  const auto box = fates(
+      "wb03_facts::boxed_device",
+      "",
+      {"Tensor", "Device?", "Tensor"},
+      around([] { return slots::bits(new StableIValue(kNoDevice)); }));
+  fact("slot 1, a box, cannot be converted (Tensor, Device?, Tensor)", box);
+  CHECK(box == open);
+  const auto list = fates(
+      "wb03_facts::devices", "", {"Tensor", "Device[]", "Tensor"}, around([] {
+        StableListHandle list = nullptr;
+        torch_new_list_reserve_size(1, &list);
+        torch_list_push_back(list, kNoDevice);
+        return slots::bits(list);
+      }));
+  fact("slot 1, a list, cannot be converted (Tensor, Device[], Tensor)", list);
+  CHECK(list == open);
 
   // Blocks that a call leaves behind, besides its arguments.
   const auto left_behind = [](const auto& call) {
@@ -602,16 +619,22 @@ TEST_CASE("03 what libtorch itself loses, version by version") {
     }
     return Ledger::alive() - before;
   };
-  CHECK(left_behind([] {
-          StableIValue stack[] = {slots::make("str", nullptr)};
-          call_op("wb03_facts::str", "", stack);
-        }) == kLostByString);
+  const size_t by_string = left_behind([] {
+    StableIValue stack[] = {slots::make("str", nullptr)};
+    call_op("wb03_facts::str", "", stack);
+  });
+  fact("blocks lost by each str that is passed", std::to_string(by_string));
+  CHECK(by_string == kLostByString);
   // Of the returns of a kernel, those after one that cannot be converted.
-  CHECK(left_behind([&] {
-          StableIValue stack[3] = {slots::make("Tensor", input.get())};
-          const std::string text = thrown(
-              [&] { call_op("wb03_facts::scalar_amid_returns", "", stack); });
-        }) == 1);
+  const size_t by_return = left_behind([&] {
+    StableIValue stack[3] = {slots::make("Tensor", input.get())};
+    const std::string text =
+        thrown([&] { call_op("wb03_facts::scalar_amid_returns", "", stack); });
+  });
+  fact(
+      "returns lost after one that cannot be converted",
+      std::to_string(by_return));
+  CHECK(by_return == 1);
   for (const StableIValue lost : last_returns) {
     slots::release("Tensor", lost);
   }

@@ -11,6 +11,7 @@
 // load, 4 a leak, 124 a case took too long.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS // a crash is the sanitizer's to report
+#include "fact.h"
 #include "library.h"
 #include "random.h"
 
@@ -219,6 +220,10 @@ void* library_symbol(const std::string& name) {
 
 uint64_t seed() {
   return arguments.seed;
+}
+
+void fact(const std::string& what, const std::string& value) {
+  Event("fact").with("what", what.c_str()).with("value", value.c_str());
 }
 
 } // namespace workbook
