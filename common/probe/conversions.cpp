@@ -32,7 +32,9 @@ std::string reason(const std::string& text) {
       return text.substr(at, text.find_first_of("\n.", at) - at);
     }
   }
-  return text.substr(0, text.find('\n'));
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t stamp = line.find("Exception in aoti_torch: "); // after a time
+  return stamp == std::string::npos ? line : line.substr(stamp);
 }
 
 std::string json(const char* key, const Verdict& verdict) {
