@@ -110,6 +110,13 @@ void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   stack::give(slots, num_returns);
 }
 
+// lists(int[][] x) -> int[][]: what it got.
+void lists(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
+  const auto [x] =
+      stack::take<std::vector<std::vector<int64_t>>>(slots, num_args);
+  stack::give(slots, num_returns, x);
+}
+
 using Kernel = void(StableIValue*, uint64_t, uint64_t);
 
 } // namespace probe
@@ -145,6 +152,9 @@ EXPORT probe::Kernel* wb03_six_at(int k) {
       &probe::six_at<4>,
       &probe::six_at<5>};
   return kernels[k];
+}
+EXPORT probe::Kernel* wb03_lists() {
+  return &probe::lists;
 }
 EXPORT void wb03_fail(bool fail) {
   probe::fail = fail;

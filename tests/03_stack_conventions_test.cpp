@@ -325,6 +325,13 @@ TEST_CASE("03.6 in a kernel, an exception at any point leaves nothing behind") {
           }) == "");
     CHECK(said(text) == Contains("Not yet supported ScalarType"));
   }
+  // A list of lists: an element that was taken is not released again.
+  const std::vector<std::vector<int64_t>> lists{{1, 2}, {}, {3}};
+  StableIValue nested[] = {torch::stable::detail::from(lists)};
+  function<Kernel*()>("wb03_lists")()(nested, 1, 1);
+  const bool same = lists ==
+      torch::stable::detail::to<std::vector<std::vector<int64_t>>>(nested[0]);
+  CHECK(same);
   // A kernel of another arity than its schema: nothing can be released, since
   // nobody knows what is there, and nothing is touched.
   CHECK(refusal([] {
