@@ -8,6 +8,11 @@ set(CMAKE_CXX_FLAGS_DEBUG "-Og -g1")
 set(sanitizers
   -fsanitize=address,undefined -fno-sanitize-recover=undefined
   -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
+    CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+  # What is not initialised is not zero by chance.
+  list(APPEND sanitizers -ftrivial-auto-var-init=pattern)
+endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
 add_link_options(-fsanitize=address,undefined)
 

@@ -38,8 +38,7 @@ HELP = {
     "load": "The library was built, but uses a symbol that no library has: a "
             "function that is declared but not defined, or a missing export.",
     "todo": "This step is not done yet.",
-    "test": "Left of the == is what your code gave, right of it what is "
-            "expected.",
+    "test": "First what your code gave, then what the test wants of it.",
     "sanitizer": "The sanitizer saw memory or arithmetic used in a way that "
                  "C++ does not define.",
     "crash": "The process was ended by a signal inside of this step.",
@@ -343,7 +342,7 @@ class _Check:
                 message = ["the stack is full: does a function call itself?"]
             # For what was used after its end, the line that ended it.
             _, freed, rest = text.partition("freed by thread")
-            if freed and self._own_frame(rest)[0]:
+            if freed and self._own_frame(rest)[0] in self.edited | {file}:
                 file, line = self._own_frame(rest)
             return self._verdict("sanitizer", message, step, file, line, text)
         name = asan[1].split()[0] if asan else (
@@ -363,13 +362,17 @@ class _Check:
         return (edited or mine or [(None, None)])[0]
 
     def _find_leak(self, failing):
-        """Runs each passed case alone, unwinding slowly, to name the line."""
-        for id, state in self.steps.items():
-            if id == failing:
-                return None  # a case that failed half-way may well leak
-            status, text, _ = self._run_tests(
-                f"{id}*", ASAN_OPTIONS="fast_unwind_on_malloc=0")
-            if status == 4:
+        """Runs the passed cases alone, since one that failed half-way may well
+        leak; the one that leaks once more, unwinding slowly, to name the line."""
+        passed = [id for id, state in self.steps.items() if state == "pass"
+                  and (failing is None or id < failing)]
+        if failing and (not passed or self._run_tests(
+                ",".join(f"{id}*" for id in passed))[0] != 4):
+            return None
+        for id in passed:
+            if self._run_tests(f"{id}*")[0] == 4:
+                _, text, _ = self._run_tests(
+                    f"{id}*", ASAN_OPTIONS="fast_unwind_on_malloc=0")
                 self.steps[id] = "fail"
                 found = re.search(r"(?:Direct|Indirect) leak of (.*?) allocated",
                                   text)
