@@ -1,5 +1,6 @@
-"""Tables for the pages, from docs/results: one of each benchmark, and, by
-version, the conversions and the ownership that common/probe has printed.
+"""Tables for the pages, from docs/results: one of each benchmark; by version,
+the conversions and the ownership that common/probe has printed; and what
+./workbook matrix found.
 
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
@@ -69,6 +70,34 @@ def ownership(results: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def matrix(result: dict) -> str:
+    versions = result["versions"]
+    lines = [f"{result['date']}; the tests were built once, with the headers of "
+             f"{result['built_once_with']} and target 2.10.", "",
+             "| chapter | headers | target | " + " | ".join(versions) + " |",
+             "|---" * (3 + len(versions)) + "|"]
+    for row in result["builds"]:
+        runs = {v: "refused" if "undefined symbol" in text else text
+                for v, text in row["runs"].items()}
+        if not row["needs_libtorch"]:
+            runs = dict.fromkeys(versions, "needs none")
+        lines.append(f"| {row['chapter']} | {row['headers']} | {row['target']} | "
+                     + " | ".join(runs.get(v, "") for v in versions) + " |")
+    for row in result["refused"]:
+        lines += ["", f"{row['torch']} refuses chapter {row['chapter']}: "
+                      f"`{row['message']}`"]
+    return "\n".join(lines) + "\n"
+
+
+def gates(result: dict) -> str:
+    lines = ["| API | headers | target | the message | what it means |",
+             "|---|---|---|---|---|"]
+    for gate in result["gates"]:
+        lines.append(f"| `{gate['api']}` | {gate['headers']} | {gate['target']} "
+                     f"| `{gate['message']}` | {gate['means']} |")
+    return "\n".join(lines) + "\n"
+
+
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
@@ -82,6 +111,8 @@ def main() -> None:
         conversions([read(p) for p in results.glob("conversions/*.json")]))
     (output / "ownership.md").write_text(
         ownership([read(p) for p in results.glob("ownership/*.json")]))
+    (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
+    (output / "gates.md").write_text(gates(read(results / "matrix.json")))
 
 
 if __name__ == "__main__":

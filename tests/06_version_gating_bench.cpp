@@ -33,7 +33,7 @@ Member member(const char* name, Role role, const char* symbol) {
 }
 
 std::vector<Group> groups(bool) {
-  return {{"gate", "-", std::to_string(kCalls) + " calls", "warm", 0, 1, [] {
+  return {{"gate", "", std::to_string(kCalls) + " calls", "warm", 0, 1, [] {
              return std::vector<Member>{
                  member("no gate", Role::kFloor, "wb06_no_gate"),
                  member("solution", Role::kSubject, "wb06_compile_time_gate"),

@@ -109,9 +109,12 @@ class Matrix:
     def __init__(self, versions):
         self.counts = {True: 0, False: 0}
         self.missing = []
-        for version in versions:
+        with ThreadPoolExecutor(4) as pool:
+            wanted = [v for v, whole in zip(
+                versions, pool.map(runtimes.whole, versions)) if not whole]
+        for version in wanted:
             try:
-                runtimes.ensure(version)
+                runtimes.fetch(version)
             except CannotRun as error:
                 print(f"  {error}")
                 self.missing.append(version)
@@ -168,7 +171,11 @@ class Matrix:
             return {**row, "error": library}
         needs = run(["readelf", "-d", library]).stdout
         row["needs_libtorch"] = "libtorch" in needs
-        runs = self.runs if row["needs_libtorch"] else self.runs[-1:]
+        runs = self.runs  # other headers: the oldest, its own, the newest
+        if version != runtimes.installed():
+            runs = [v for v in runs if v in (runs[0], version, runs[-1])]
+        if not row["needs_libtorch"]:
+            runs = runs[-1:]
         texts = pool.map(lambda v: test(chapter, library, v), runs)
         row["runs"] = dict(zip(runs, texts))
         for on, text in row["runs"].items():
@@ -214,19 +221,30 @@ class Matrix:
         return rows
 
 
+def cell(row: dict, version: str) -> str:
+    """pass, loads, refused, FAILED; "" where it was not run."""
+    text = row.get("runs", {}).get(version, "")
+    if text in ("", "pass", "loads"):
+        return text
+    return "refused" if "undefined symbol" in text else "FAILED"
+
+
 def show(result: dict) -> None:
-    print(f"{'':<3}{'headers':<9}{'target':<8}" +
+    print(f"\n   {'headers':<9}{'target':<7}" +
           "".join(f"{v:>9}" for v in result["versions"]))
+    chapter = ""
     for row in result["builds"]:
-        cells = "does not compile" if "error" in row else ""
-        for version in result["versions"] if not cells else []:
-            text = row["runs"].get(version, "-")
-            cells += f"{text if len(text) < 8 else 'refused' if 'undefined' in text else 'FAILED':>9}"
-        print(f"{row['chapter']:<3}{row['headers']:<9}{row['target']:<8}{cells}")
+        if row["chapter"] != chapter:
+            chapter = row["chapter"]
+            print(f"{chapter} {row['title']}")
+        cells = "".join(f"{cell(row, v):>9}" for v in result["versions"])
+        note = " does not compile" if "error" in row else \
+            "" if row["needs_libtorch"] else " (needs no libtorch)"
+        print(f"   {row['headers']:<9}{row['target']:<7}{cells.rstrip()}{note}")
     for row in result["refused"]:
         print(f"{row['chapter']} on {row['torch']}: {row['message'][:110]}")
-    print("A bad schema: " + ", ".join(
-        f"{v} {'silent' if t == 'silent' else 'refused'}"
+    print("A bad schema with headers " + ", ".join(
+        f"{v}: {'silent' if t == 'silent' else 'refused'}"
         for v, t in result["bad_schema"].items()))
 
 
@@ -238,7 +256,8 @@ def main() -> int:
                         help=f"of torch; default: {' '.join(VERSIONS)}")
     parser.add_argument("--json", metavar="FILE", help="write the result there")
     arguments = parser.parse_args()
-    versions = arguments.versions or VERSIONS
+    versions = arguments.versions or sorted(
+        {*VERSIONS, runtimes.installed()}, key=runtimes.numbers)
     for version in versions:
         if not re.fullmatch(r"2\.\d+\.\d+", version):
             parser.error(f"{version} is no version such as 2.10.0")

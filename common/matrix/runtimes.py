@@ -49,31 +49,32 @@ def root(version: str) -> Path:
     return torch_root() if version == installed() else CACHE / version / "torch"
 
 
-def ensure(version: str) -> None:
-    """Fetches a version unless it is here. Raises CannotRun if that fails, and
-    then leaves nothing of it behind."""
-    if version == installed():
-        return
-    with locked(CACHE):
-        folder = CACHE / version
-        if (folder / "sums.json").exists():
-            wrong = _wrong_files(folder)
-            if not wrong:
+def whole(version: str) -> bool:
+    """Whether it is here, each file as the wheel's list has it."""
+    folder = CACHE / version
+    return version == installed() or \
+        (folder / "sums.json").exists() and not _wrong_files(folder)
+
+
+def fetch(version: str) -> None:
+    """Raises CannotRun if that fails, and then leaves nothing of it behind."""
+    try:
+        with locked(CACHE):
+            if whole(version):  # another process has done it meanwhile
                 return
-            _say(f"torch {version}: {wrong[0]} is damaged, fetching it anew")
-        shutil.rmtree(folder, ignore_errors=True)
-        for left in CACHE.glob(".partial-*"):  # of a killed process: we hold
-            shutil.rmtree(left)                # the lock
-        partial = CACHE / f".partial-{version}"
-        try:
-            _fetch(version, partial)
-            partial.rename(folder)
-        except OSError as error:
-            raise CannotRun(f"torch {version} could not be unpacked to {CACHE}: "
-                            f"{error.strerror or error}. Mend that and run "
-                            "./workbook matrix again.") from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(CACHE / version, ignore_errors=True)
+            for left in CACHE.glob(".partial-*"):  # by a process that was killed
+                shutil.rmtree(left)
+            partial = CACHE / f".partial-{version}"
+            try:
+                _fetch(version, partial)
+                partial.rename(CACHE / version)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise CannotRun(f"torch {version} could not be kept in {CACHE}: "
+                        f"{error.strerror or error}. Mend that, or set "
+                        "XDG_CACHE_HOME to another disk.") from error
 
 
 def _fetch(version: str, partial: Path) -> None:
