@@ -28,7 +28,6 @@ def benchmark(result: dict) -> str:
                     f"{member['high']:.2f})"
             if member["role"] == "subject":
                 ratio = f"**{ratio}**"
-            rate = f"{group['floor_gb_per_s']:.0f}" if group["bytes"] else "-"
             lines.append(
                 f"| {group['dtype']} {group['shape']} | {group['cache']} | "
                 f"{group['threads']} | {rate} | "
