@@ -92,7 +92,7 @@ inline Tensor from_blob(
     torch::stable::Device device,
     torch::headeronly::ScalarType dtype,
     void (*deleter)(void*)) {
-  STD_TORCH_CHECK(!deleter, "TODO(06.4): with a deleter, or a copy before 2.11");
+  STD_TORCH_CHECK(!deleter, "TODO(06.4): hand it on, or copy before 2.11");
   return torch::stable::from_blob(data, sizes, strides, device, dtype);
 }
 //! [from_blob]
