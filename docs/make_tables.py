@@ -69,22 +69,44 @@ def ownership(results: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def grid(corner: str, columns: list, rows: dict) -> list[str]:
+    """{row: {column: cell}} as a table."""
+    return [f"| {corner} | " + " | ".join(columns) + " |",
+            "|---" * (1 + len(columns)) + "|",
+            *(f"| {row} | " + " | ".join(cells.get(c, "") for c in columns) + " |"
+              for row, cells in rows.items()), ""]
+
+
 def matrix(result: dict) -> str:
-    versions = result["versions"]
-    lines = [f"{result['date']}; the tests were built once, with the headers of "
-             f"{result['built_once_with']} and target 2.10.", "",
-             "| chapter | headers | target | " + " | ".join(versions) + " |",
-             "|---" * (3 + len(versions)) + "|"]
+    versions, once = result["versions"], result["built_once_with"]
+    on, headers, targets = {}, {}, {}
     for row in result["builds"]:
+        name = f"{row['chapter']} {row['title']}"
         runs = {v: "refused" if "undefined symbol" in text else text
-                for v, text in row["runs"].items()}
-        if not row["needs_libtorch"]:
-            runs = dict.fromkeys(versions, "needs none")
-        lines.append(f"| {row['chapter']} | {row['headers']} | {row['target']} | "
-                     + " | ".join(runs.get(v, "") for v in versions) + " |")
-    for row in result["refused"]:
-        lines += ["", f"{row['torch']} refuses chapter {row['chapter']}: "
-                      f"`{row['message']}`"]
+                for v, text in row.get("runs", {}).items()}
+        if row["target"] != "2.10" or "loads" in runs.values():
+            targets[row["target"]] = runs
+            continue
+        if row["headers"] == once:
+            on[name] = runs if row["needs_libtorch"] else \
+                dict.fromkeys(versions, "needs none")
+        passes = runs and set(runs.values()) == {"pass"}
+        headers.setdefault(name, {})[row["headers"]] = \
+            "passes" if passes else "fails"
+    lines = [f"Built once, with the headers of {once} and target 2.10, and run "
+             f"on each libtorch ({result['date']}):", "",
+             *grid("chapter", versions, on)]
+    for version in dict.fromkeys(r["torch"] for r in result["refused"]):
+        rows = [r for r in result["refused"] if r["torch"] == version]
+        lines += [f"{version} refuses chapters "
+                  f"{', '.join(r['chapter'] for r in rows)}: "
+                  f"`{rows[-1]['message']}`.", ""]
+    lines += ["Built with the headers of each, at target 2.10, and run on the "
+              "oldest, on the headers' own and on the newest libtorch:", "",
+              *grid("chapter", versions, headers),
+              "Chapter 06 once more, at the target of its headers:", "",
+              *grid("target", versions, dict(sorted(
+                  targets.items(), key=lambda t: int(t[0].split(".")[1]))))]
     return "\n".join(lines) + "\n"
 
 
