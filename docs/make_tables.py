@@ -1,5 +1,6 @@
-"""Tables for the pages, from docs/results: one of each benchmark, and, by
-version, the conversions and the ownership that common/probe has printed.
+"""Tables for the pages, from docs/results: one of each benchmark; by version,
+the conversions and the ownership that common/probe has printed; and what
+./workbook matrix found.
 
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
@@ -68,6 +69,56 @@ def ownership(results: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def grid(corner: str, columns: list, rows: dict) -> list[str]:
+    """{row: {column: cell}} as a table."""
+    return [f"| {corner} | " + " | ".join(columns) + " |",
+            "|---" * (1 + len(columns)) + "|",
+            *(f"| {row} | " + " | ".join(cells.get(c, "") for c in columns) + " |"
+              for row, cells in rows.items()), ""]
+
+
+def matrix(result: dict) -> str:
+    versions, once = result["versions"], result["built_once_with"]
+    on, headers, targets = {}, {}, {}
+    for row in result["builds"]:
+        name = f"{row['chapter']} {row['title']}"
+        runs = {v: "refused" if "undefined symbol" in text else text
+                for v, text in row.get("runs", {}).items()}
+        if row["target"] != "2.10" or "loads" in runs.values():
+            targets[row["target"]] = runs
+            continue
+        if row["headers"] == once:
+            on[name] = runs if row["needs_libtorch"] else \
+                dict.fromkeys(versions, "needs none")
+        passes = runs and set(runs.values()) == {"pass"}
+        headers.setdefault(name, {})[row["headers"]] = \
+            "passes" if passes else "fails"
+    lines = [f"Built once, with the headers of {once} and target 2.10, and run "
+             f"on each libtorch ({result['date']}):", "",
+             *grid("chapter", versions, on)]
+    for version in dict.fromkeys(r["torch"] for r in result["refused"]):
+        rows = [r for r in result["refused"] if r["torch"] == version]
+        lines += [f"{version} refuses chapters "
+                  f"{', '.join(r['chapter'] for r in rows)}: "
+                  f"`{rows[-1]['message']}`.", ""]
+    lines += ["Built with the headers of each, at target 2.10, and run on the "
+              "oldest, on the headers' own and on the newest libtorch:", "",
+              *grid("chapter", versions, headers),
+              "Chapter 06 once more, at the target of its headers:", "",
+              *grid("target", versions, dict(sorted(
+                  targets.items(), key=lambda t: int(t[0].split(".")[1]))))]
+    return "\n".join(lines) + "\n"
+
+
+def gates(result: dict) -> str:
+    lines = ["| API | headers | target | the message | what it means |",
+             "|---|---|---|---|---|"]
+    for gate in result["gates"]:
+        lines.append(f"| `{gate['api']}` | {gate['headers']} | {gate['target']} "
+                     f"| `{gate['message']}` | {gate['means']} |")
+    return "\n".join(lines) + "\n"
+
+
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
@@ -81,6 +132,8 @@ def main() -> None:
         conversions([read(p) for p in results.glob("conversions/*.json")]))
     (output / "ownership.md").write_text(
         ownership([read(p) for p in results.glob("ownership/*.json")]))
+    (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
+    (output / "gates.md").write_text(gates(read(results / "matrix.json")))
 
 
 if __name__ == "__main__":

@@ -205,6 +205,13 @@ def test(arguments) -> int:
     return suite.run_all(full=arguments.full)
 
 
+def matrix(arguments) -> int:
+    import subprocess
+    return subprocess.call(
+        [sys.executable, ROOT / "common/matrix", *arguments.versions,
+         *(["--json", arguments.json] if arguments.json else [])])
+
+
 def doctor(arguments) -> int:
     import diagnosis
     return diagnosis.report()
@@ -240,9 +247,14 @@ def main() -> int:
                      help="measure my/NN_name instead of the solution")
     sub.add_argument("--quick", action="store_true", help="seconds, not a minute")
     sub.add_argument("--json", metavar="FILE", help="write the result there")
+    sub = add("matrix", matrix, "every solution on every libtorch since 2.10")
+    sub.add_argument("versions", nargs="*", metavar="VERSION",
+                     help="of torch, as 2.10.0; default: one of each minor")
+    sub.add_argument("--json", metavar="FILE", help="write the result there")
     sub = add("test", test, "the workbook's own tests")
     sub.add_argument("--full", action="store_true",
-                     help="with ladders, mutants, documentation and lint")
+                     help="with ladders, mutants, documentation, lint and "
+                          "the matrix")
     add("doctor", doctor, "what this machine has, with verdicts")
 
     arguments = parser.parse_args()

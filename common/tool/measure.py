@@ -61,6 +61,11 @@ def sentence(result: dict | None) -> str:
              if m["role"] != "floor"}
     peers = ", ".join(f"{name} {ratio:.1f}" for name, ratio in times.items()
                       if name != "solution")
-    return (f"{times['solution']:.1f} x the time of moving the same bytes"
-            f" ({peers})\n           {group['dtype']} {group['shape']}, "
-            f"{group['threads']} threads, {group['floor_gb_per_s']:.0f} GB/s")
+    what, rate = "moving the same bytes", \
+        f", {group['floor_gb_per_s']:.0f} GB/s"
+    if not group["bytes"]:
+        floor = next(m for m in group["members"] if m["role"] == "floor")
+        what, rate = floor["name"], ""
+    return (f"{times['solution']:.1f} x the time of {what} ({peers})\n"
+            f"           {group['dtype']} {group['shape']}, "
+            f"{group['threads']} threads{rate}")

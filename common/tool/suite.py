@@ -23,6 +23,9 @@ def run_all(full: bool) -> int:
            [sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
             "-p", "no:cacheprovider", "tests",
             *(["--full"] if full else [])], counts, _pytest_counts)
+    if full:
+        _stage("Each solution on each libtorch, with the headers of each",
+               [sys.executable, ROOT / "common/matrix"], counts, _pytest_counts)
     print(f"{time.monotonic() - start:.0f} s")
     text = f"{counts['passed']} passed, {counts['failed']} failed"
     if counts["skipped"]:

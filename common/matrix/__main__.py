@@ -1,0 +1,294 @@
+"""matrix: every solution, built once, on each libtorch; and compiled with the
+headers of each. Start it by ./workbook matrix [VERSION...]."""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tool"))
+
+import gates  # noqa: E402
+import runtimes  # noqa: E402
+from workspace import (BUILD, ROOT, CannotRun, build_root,  # noqa: E402
+                       chapters, library_of, run)
+
+VERSIONS = ["2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
+OLDEST = (2, 10)  # what the solutions target
+LIMIT = 300  # seconds that one test may take
+
+# Loads a library as Python does, and tells what the loader says.
+LOAD = """
+import ctypes, sys
+try:
+    ctypes.CDLL(sys.argv[1])
+except OSError as error:
+    print(error); sys.exit(1)
+"""
+# The same, then calls an op that its bad schema should have defined.
+CALL_BAD = LOAD + """
+torch = ctypes.CDLL("libtorch_cpu.so")
+stack = (ctypes.c_uint64 * 1)()
+print("defined" if torch.torch_call_dispatcher(
+    b"gate::bad", b"", stack, ctypes.c_uint64(2 << 56 | 10 << 48)) == 0
+    else "missing")
+"""
+
+
+def with_libtorch(version: str, command: list) -> subprocess.CompletedProcess:
+    """Runs a program on a version; LD_LIBRARY_PATH chooses it."""
+    try:
+        return run(command, timeout=LIMIT, env={
+            **os.environ, "LD_LIBRARY_PATH": str(runtimes.root(version) / "lib")})
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, f"no end in {LIMIT} s")
+
+
+def build(chapter, version: str) -> Path | str:
+    """The library of a solution built with the headers of a version, or what
+    the compiler said. A warning is an error."""
+    if version == runtimes.installed():
+        return library_of(BUILD / "release/solutions" / chapter.name)
+    folder = BUILD / "matrix" / version / chapter.name
+    probe = ROOT / f"tests/{chapter.number}_probe.cpp"
+    done = run([
+        "cmake", "-G", "Ninja", "-S", chapter.solution, "-B", folder,
+        f"-DTORCH_ROOT:PATH={runtimes.root(version)}",
+        "-DCMAKE_CXX_FLAGS=-Werror",
+        *([f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/probe.cmake",
+           f"-DWORKBOOK_PROBE={probe}"] if probe.exists() else [])])
+    if done.returncode == 0:
+        done = run(["ninja", "-C", folder])
+    if done.returncode == 0:
+        return library_of(folder)
+    errors = re.findall(r"error: .*", done.stdout)
+    return errors[0] if errors else done.stdout[-500:]
+
+
+def test(chapter, library: Path, version: str) -> str:
+    """"pass", or what went wrong."""
+    done = with_libtorch(version, [
+        BUILD / f"release/tests/{chapter.name}_test", f"--library={library}"])
+    if done.returncode == 0:
+        return "pass"
+    lines = [l for l in done.stdout.splitlines()
+             if re.search(r"ERROR|error|symbol", l)]
+    return f"status {done.returncode}: {(lines or ['no output'])[0]}"
+
+
+def load(library: Path, version: str) -> str:
+    """"loads", or the loader's message."""
+    done = with_libtorch(version, [sys.executable, "-c", LOAD, library])
+    return "loads" if done.returncode == 0 else \
+        done.stdout.strip().replace(f"{library.parent}/", "")
+
+
+def bad_schema(version: str) -> str:
+    """What becomes of a schema that does not parse: "silent" if the library
+    loads and merely lacks the op, else what is thrown at load."""
+    folder = runtimes.root(version)
+    library = BUILD / f"matrix/bad_schema_{version}.so"
+    text = gates.compile(gates.BAD_SCHEMA, folder, "2.10", "-shared", "-fPIC",
+                         "-o", library, f"-L{folder}/lib", "-ltorch_cpu")
+    if text:
+        raise CannotRun(f"the library with a bad schema: {text}")
+    done = with_libtorch(version, [sys.executable, "-c", CALL_BAD, library])
+    if done.stdout.strip().endswith("missing"):
+        return "silent"
+    thrown = re.search(r"what\(\): (.*)", done.stdout)
+    return thrown[1][:200] if thrown else f"status {done.returncode}"
+
+
+class Matrix:
+    def __init__(self, versions):
+        self.counts = {True: 0, False: 0}
+        self.missing = []
+        with ThreadPoolExecutor(4) as pool:
+            wanted = [v for v, whole in zip(
+                versions, pool.map(runtimes.whole, versions)) if not whole]
+        if wanted:
+            print(f"Fetching torch {', '.join(wanted)}: 0.5 to 0.9 GB each, of "
+                  f"which 0.43 are kept in\n{runtimes.CACHE}")
+        for version in wanted:
+            try:
+                runtimes.fetch(version)
+            except CannotRun as error:
+                print(f"  {error}")
+                self.missing.append(version)
+        here = [v for v in versions if v not in self.missing]
+        self.old = [v for v in here if runtimes.numbers(v) < OLDEST]
+        self.runs = [v for v in here if v not in self.old]
+        mine = runtimes.installed()
+        self.headers = [mine, *(v for v in self.runs if v != mine)]
+        self.chapters = [
+            c for c in chapters() if c.solution.is_dir() and
+            (ROOT / f"tests/{c.name}_test.cpp").exists()]
+        self.result = {
+            "schema": 1, "what": "matrix",
+            "date": datetime.date.today().isoformat(),
+            "built_once_with": mine, "versions": self.runs}
+
+    def count(self, good: bool, text: str = "") -> None:
+        self.counts[good] += 1
+        if not good:
+            print(f"  FAILED: {text}")
+
+    def all(self, pool) -> dict:
+        build_root("release", [name for c in self.chapters
+                               for name in (f"{c.name}_test", c.name)])
+        (BUILD / "matrix").mkdir(exist_ok=True)
+        pairs = [(c, v) for c in self.chapters for v in self.headers]
+        libraries = dict(zip(pairs, pool.map(lambda p: build(*p), pairs)))
+        self.result["builds"] = [
+            self.row(c, v, libraries[c, v], pool) for c, v in pairs]
+        self.result["builds"] += self.newest_targets(libraries, pool)
+        self.result["refused"] = self.refused(libraries, pool)
+        self.result["bad_schema"] = dict(zip(
+            self.runs, pool.map(bad_schema, self.runs)))
+        for version, text in self.result["bad_schema"].items():
+            silent = runtimes.numbers(version) < (2, 13)
+            self.count((text == "silent") == silent,
+                       f"a bad schema with headers {version}: {text}")
+        roots = {gates.minor(v): runtimes.root(v) for v in self.headers}
+        found = pool.map(lambda g: gates.wrong(g, roots), gates.GATES)
+        self.result["gates"] = []
+        for gate, text in zip(gates.GATES, found):
+            self.count(not text, f"{gate['api']}: {text}")
+            self.result["gates"].append(
+                {k: v for k, v in gate.items() if k != "code"})
+        return self.result
+
+    def row(self, chapter, version, library, pool):
+        """One build on every libtorch."""
+        row = {"chapter": chapter.number, "title": chapter.title,
+               "headers": version, "target": "2.10"}
+        if not isinstance(library, Path):
+            self.count(False, f"{chapter.number} with headers {version}: "
+                              f"{library}")
+            return {**row, "error": library}
+        needs = run(["readelf", "-d", library]).stdout
+        row["needs_libtorch"] = "libtorch" in needs
+        runs = self.runs  # other headers: the oldest, its own, the newest
+        if version != runtimes.installed():
+            runs = [v for v in runs if v in (runs[0], version, runs[-1])]
+        if not row["needs_libtorch"]:
+            runs = runs[-1:]
+        texts = pool.map(lambda v: test(chapter, library, v), runs)
+        row["runs"] = dict(zip(runs, texts))
+        for on, text in row["runs"].items():
+            self.count(text == "pass", f"{chapter.number} built with {version}, "
+                                       f"on {on}: {text}")
+        return row
+
+    def newest_targets(self, libraries, pool):
+        """Chapter 06's second library targets its own headers. Older libtorch
+        need not refuse it, but newer must load it."""
+        rows = []
+        for (chapter, version), library in libraries.items():
+            if chapter.number != "06" or not isinstance(library, Path):
+                continue
+            newest = library.with_name("libversion_gating_newest.so")
+            texts = pool.map(lambda v: load(newest, v), self.runs)
+            row = {"chapter": "06", "title": chapter.title, "headers": version,
+                   "target": ".".join(version.split(".")[:2]),
+                   "needs_libtorch": True, "runs": dict(zip(self.runs, texts))}
+            for on, text in row["runs"].items():
+                enough = runtimes.numbers(on) >= runtimes.numbers(version)
+                self.count(text == "loads" if enough else
+                           text == "loads" or "undefined symbol" in text,
+                           f"target {row['target']} on {on}: {text}")
+            rows.append(row)
+        return rows
+
+    def refused(self, libraries, pool):
+        """What a libtorch that is too old says."""
+        tried = [(c, v) for c in self.chapters for v in self.old
+                 if isinstance(libraries[c, self.headers[0]], Path)]
+        texts = pool.map(
+            lambda t: load(libraries[t[0], self.headers[0]], t[1]), tried)
+        rows = []
+        for (chapter, version), text in zip(tried, texts):
+            needs = any(r.get("needs_libtorch") for r in self.result["builds"]
+                        if r["chapter"] == chapter.number)
+            self.count("undefined symbol" in text if needs else text == "loads",
+                       f"{chapter.number} on {version}: {text}")
+            if needs:
+                rows.append({"chapter": chapter.number, "torch": version,
+                             "message": text})
+        return rows
+
+
+def cell(row: dict, version: str) -> str:
+    """pass, loads, refused, FAILED; "" where it was not run."""
+    text = row.get("runs", {}).get(version, "")
+    if text in ("", "pass", "loads"):
+        return text
+    return "refused" if "undefined symbol" in text else "FAILED"
+
+
+def show(result: dict) -> None:
+    if not result["versions"]:  # only some that are too old
+        result["builds"] = []
+    else:
+        print(f"\n   {'headers':<9}{'target':<7}" +
+              "".join(f"{v:>9}" for v in result["versions"]))
+    chapter = ""
+    for row in result["builds"]:
+        if row["chapter"] != chapter:
+            chapter = row["chapter"]
+            print(f"{chapter} {row['title']}")
+        cells = "".join(f"{cell(row, v):>9}" for v in result["versions"])
+        note = " does not compile" if "error" in row else \
+            "" if row["needs_libtorch"] else " (needs no libtorch)"
+        print(f"   {row['headers']:<9}{row['target']:<7}{cells.rstrip()}{note}")
+    for row in result["refused"]:
+        print(f"{row['chapter']} on {row['torch']}: {row['message'][:110]}")
+    for version, text in result["bad_schema"].items():
+        print(f"A bad schema with headers {version}: " +
+              (text if text == "silent" else "refused"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="./workbook matrix", description=__doc__,
+        epilog="exit status: 0 all as it should be, 1 not, 2 could not run")
+    parser.add_argument("versions", nargs="*", metavar="VERSION",
+                        help=f"of torch; default: {' '.join(VERSIONS)}")
+    parser.add_argument("--json", metavar="FILE", help="write the result there")
+    arguments = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
+    versions = arguments.versions or sorted(
+        {*VERSIONS, runtimes.installed()}, key=runtimes.numbers)
+    for version in versions:
+        if not re.fullmatch(r"2\.\d+\.\d+", version):
+            parser.error(f"{version} is no version such as 2.10.0")
+    start = time.monotonic()
+    try:
+        matrix = Matrix(versions)
+        with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+            result = matrix.all(pool)
+    except CannotRun as error:
+        print(f"workbook: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    show(result)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(result, indent=1) + "\n")
+    if matrix.missing:
+        print(f"NOT RUN: {', '.join(matrix.missing)} could not be fetched")
+    print(f"{matrix.counts[True]} passed, "
+          f"{matrix.counts[False] + len(matrix.missing)} failed "
+          f"({time.monotonic() - start:.0f} s)")
+    return 1 if matrix.counts[False] else 2 if matrix.missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
