@@ -64,8 +64,7 @@ def sentence(result: dict | None) -> str:
     if not group["bytes"]:
         floor = next(m["name"] for m in group["members"]
                      if m["role"] == "floor")
-        return (f"{times['solution']:.1f} x the time of a call by {floor} "
-                f"({peers})")
+        return f"{times['solution']:.1f} x the time of {floor} ({peers})"
     return (f"{times['solution']:.1f} x the time of moving the same bytes"
             f" ({peers})\n           {group['dtype']} {group['shape']}, "
             f"{group['threads']} threads, {group['floor_gb_per_s']:.0f} GB/s")
