@@ -212,6 +212,12 @@ def matrix(arguments) -> int:
          *(["--json", arguments.json] if arguments.json else [])])
 
 
+def docs(arguments) -> int:
+    import subprocess
+    return subprocess.call([sys.executable, ROOT / "docs/build.py",
+                            *(["--open"] if arguments.open else [])])
+
+
 def doctor(arguments) -> int:
     import diagnosis
     return diagnosis.report()
@@ -255,6 +261,8 @@ def main() -> int:
     sub.add_argument("--full", action="store_true",
                      help="with ladders, mutants, documentation, lint and "
                           "the matrix")
+    sub = add("docs", docs, "the documentation, its links checked")
+    sub.add_argument("--open", action="store_true", help="show it in a browser")
     add("doctor", doctor, "what this machine has, with verdicts")
 
     arguments = parser.parse_args()
