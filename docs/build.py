@@ -63,7 +63,7 @@ def main() -> None:
     run("cmake", "--preset", "docs", f"-DPython3_EXECUTABLE={sys.executable}")
     run("cmake", "--build", "--preset", "docs")
     seconds = time.monotonic() - start
-    run(sys.executable, DOCS / "check_links.py", INDEX.parent, ROOT)
+    run(sys.executable, DOCS / "check_links.py", ROOT, INDEX.parent)
     print(f"{os.path.relpath(INDEX)} built in {seconds:.0f} s, no warning, no "
           "broken link")
     if arguments.open:

@@ -1,7 +1,7 @@
 """Every link that can be followed without a network: of the built site, and of
 the repository's Markdown files. Prints what is broken; exit status 1 then.
 
-    check_links.py SITE REPOSITORY
+    check_links.py REPOSITORY [SITE]
 """
 
 import re
@@ -60,8 +60,9 @@ def broken(pages: dict[Path, Page], counts: dict) -> list[str]:
 
 
 def main() -> int:
-    site, root = (Path(a).resolve() for a in sys.argv[1:])
-    pages = {p: Page(p.read_text()) for p in site.glob("*.html")}
+    root, *sites = (Path(a).resolve() for a in sys.argv[1:])
+    pages = {p: Page(p.read_text()) for site in sites
+             for p in site.glob("*.html")}
     for p in root.rglob("*.md"):
         parts = p.relative_to(root).parts
         if parts[0] not in ("build", "my", ".venv") and parts[0] != "docs":

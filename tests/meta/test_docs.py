@@ -26,6 +26,13 @@ def test_page_shows_code_only_by_snippet(chapter):
     assert "```cpp" not in text, "code of a page comes from the solution"
 
 
+def test_links_in_markdown_exist():
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs/check_links.py", ROOT], text=True,
+        stdout=subprocess.PIPE)
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_broken_link_is_found(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site/index.html").write_text(
@@ -33,8 +40,8 @@ def test_a_broken_link_is_found(tmp_path):
         '<a href="#nowhere"></a>')
     (tmp_path / "README.md").write_text("# A title\n[x](#a-title) [y](#b)\n")
     done = subprocess.run(
-        [sys.executable, ROOT / "docs/check_links.py", tmp_path / "site",
-         tmp_path], text=True, stdout=subprocess.PIPE)
+        [sys.executable, ROOT / "docs/check_links.py", tmp_path,
+         tmp_path / "site"], text=True, stdout=subprocess.PIPE)
     assert done.returncode == 1
     assert [line.split(": ", 1)[1] for line in done.stdout.splitlines()[:3]] \
         == ["gone.html: no such file", "#nowhere: no such anchor",
