@@ -5,7 +5,6 @@ light and dark, in headless Chromium, and axe-core's rules on each page.
     docs/look.py SITE PICTURES [PAGE...]
 """
 
-import json
 import sys
 from pathlib import Path
 
