@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "common/tool"))
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true",
                      help="ladders, mutants, documentation and lint as well")
+    parser.addoption("--fire", type=int, default=2, metavar="SECONDS",
+                     help="how long each op is under fire")
 
 
 def pytest_configure(config):
