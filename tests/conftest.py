@@ -33,10 +33,10 @@ class Implementation:
         self.folder = ROOT / "build/scratch" / chapter.name
 
     def copy_of(self, folder):
-        self.folder.mkdir(parents=True, exist_ok=True)
-        wanted = {p.name for p in folder.iterdir() if p.name != "README.md"}
-        for path in self.folder.iterdir():
-            if path.name not in wanted:
+        from workspace import source_files
+        wanted = {p.relative_to(folder) for p in source_files(folder)}
+        for path in source_files(self.folder):
+            if path.relative_to(self.folder) not in wanted:
                 path.unlink()
         for name in wanted:
             self.write(name, (folder / name).read_text())
@@ -44,6 +44,7 @@ class Implementation:
 
     def write(self, name, text):
         path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
