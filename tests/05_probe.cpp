@@ -39,6 +39,8 @@ using Everything = Op<void(
     ScalarType)>;
 
 constexpr Op<Two(Tensor)> frexp{"aten::frexp", "Tensor"};
+constexpr Op<Tensor(Tensor, int64_t, int64_t, int64_t)> narrow{
+    "aten::narrow", ""};
 constexpr Op<void()> nothing{"wb05_probe::nothing", ""};
 constexpr Op<Tensor(Tensor, int64_t)> refuse{"wb05_probe::refuse", ""};
 constexpr Op<Tensor(Tensor)> absent{"wb05_probe::absent", "by_design"};
@@ -82,6 +84,9 @@ EXPORT void wb05_frexp(Handle input, Handle* out) {
   const auto [mantissa, exponent] = call<probe::frexp>(probe::borrow(input));
   out[0] = probe::lend(mantissa);
   out[1] = probe::lend(exponent);
+}
+EXPORT Handle wb05_narrow(Handle input) {
+  return probe::lend(call<probe::narrow>(probe::borrow(input), 0, 1, 2));
 }
 EXPORT void wb05_nothing() {
   call<probe::nothing>();
