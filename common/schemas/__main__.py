@@ -67,6 +67,9 @@ def written(version: str) -> dict[str, str] | None:
     as in a libtorch without Python."""
     path = runtimes.root(version).parent / runtimes.SCHEMAS
     if not path.exists():
+        if version != runtimes.installed():
+            raise CannotRun(f"remove {path.parents[4]}: it was fetched before "
+                            "this file was kept, and will be fetched again")
         return None
     return {"aten::" + schema.name_of(text): text for text in re.findall(
         r"^- func: (.*?)\s*$", path.read_text(), re.M)}

@@ -1,7 +1,7 @@
 """The schema verifier: what it reads, what it rejects, and that neither the
 compiler nor AddressSanitizer rejects that."""
 
-import ctypes
+import json
 import os
 import re
 import shutil
@@ -57,15 +57,29 @@ def versions_here():
         if runtimes.numbers(p.name) >= (2, 10))}, key=runtimes.numbers)
 
 
-def test_what_the_solution_calls_is_right(library):
-    """All but the probe's own call of an op that is not there."""
-    done = verify(library, *versions_here())
+def check_solution(library, *versions):
+    """All is right but the probe's own call of an op that is not there."""
+    done = verify(library, *versions)
     assert done.returncode == 1, done.stdout + done.stderr
     wrong = re.findall(r"^  (\S+)\(.*\n    all: (?!ok)(.*)", done.stdout, re.M)
     assert wrong == [("wb05_probe::absent.by_design", "there is no such op")]
     for op in ("aten::sum.dim_IntList", "aten::linear", "wb05::silu_and_mul"):
         assert re.search(rf"^  {re.escape(op)}\(.*\n    all: ok$", done.stdout,
                          re.M), done.stdout
+    return done.stdout
+
+
+@pytest.mark.full
+def test_what_the_solution_calls_is_right_on_each_version(library):
+    """Fetches those that are not here, as the matrix does."""
+    text = check_solution(library, "all")
+    for minor in range(10, 16):
+        assert re.search(rf"^libtorch 2\.{minor}\.\d+: .* compared with native_"
+                         "functions.yaml as well$", text, re.M), text
+
+
+def test_what_the_solution_calls_is_right(library):
+    check_solution(library)
 
 
 def test_planted_errors_are_rejected_and_nothing_else(planted):
@@ -101,6 +115,20 @@ def test_a_library_without_declared_calls_could_not_be_checked():
     assert "declares no call" in done.stderr
 
 
+def test_two_libraries_in_a_process_have_a_list_each(planted):
+    """Not one that both share, as inline variables are that are not hidden."""
+    shutil.copy(planted, planted.with_name("second.so"))
+    code = "import ctypes, running, sys\n" \
+           "for name in sys.argv[1:]: " \
+           "print(len(running.declared(ctypes.CDLL(name))))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, planted, planted.with_name("second.so")],
+        text=True, capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common/schemas"),
+             "LD_LIBRARY_PATH": str(torch_root() / "lib")})
+    assert done.stdout.split() == ["8", "8"]
+
+
 # --- the schemas themselves --------------------------------------------------
 
 def test_types_of_a_schema():
@@ -116,33 +144,47 @@ def test_types_of_a_schema():
     assert schema.differences(types, types) == []
 
 
-def check_agreement(every):
+ASK = """
+import ctypes, json, sys
+import running
+torch = ctypes.CDLL("libtorch_cpu.so")
+torch.aoti_torch_abi_version.restype = ctypes.c_uint64
+print(json.dumps([running.schema(torch, n) for n in json.load(sys.stdin)]))
+"""
+
+
+def check_agreement(version, every):
     """libtorch's own words and native_functions.yaml give the same types, for
     each op: two sources, and two ways to read them."""
-    import running
     import runtimes
     import schema
-    file = torch_root().parent / runtimes.SCHEMAS
+    file = runtimes.root(version).parent / runtimes.SCHEMAS
     if not file.exists():
         pytest.skip("TORCH_ROOT is a libtorch without Python")
-    torch = ctypes.CDLL(str(torch_root() / "lib/libtorch_cpu.so"))
-    torch.aoti_torch_abi_version.restype = ctypes.c_uint64
     lines = re.findall(r"^- func: (.*?)\s*$", file.read_text(), re.M)
     assert len(lines) > 2000
-    for text in lines[::every]:
-        said = running.schema(torch, "aten::" + schema.name_of(text))
+    lines = lines[::every]
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], check=True, text=True, capture_output=True,
+        input=json.dumps(["aten::" + schema.name_of(text) for text in lines]),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common/schemas"),
+             "LD_LIBRARY_PATH": str(runtimes.root(version) / "lib")})
+    for text, said in zip(lines, json.loads(done.stdout), strict=True):
         assert said, text
         assert schema.differences(
             schema.parse(text), schema.parse(said)) == [], (text, said)
 
 
 def test_libtorch_and_its_file_agree_on_some_ops():
-    check_agreement(every=50)
+    import runtimes
+    check_agreement(runtimes.installed(), every=50)
 
 
 @pytest.mark.full
 def test_libtorch_and_its_file_agree_on_every_op():
-    check_agreement(every=1)
+    import runtimes
+    for version in versions_here():
+        check_agreement(version, 1 if version == runtimes.installed() else 10)
 
 
 def test_python_says_the_same():
