@@ -115,18 +115,22 @@ def test_a_library_without_declared_calls_could_not_be_checked():
     assert "declares no call" in done.stderr
 
 
-def test_two_libraries_in_a_process_have_a_list_each(planted):
-    """Not one that both share, as inline variables are that are not hidden."""
-    shutil.copy(planted, planted.with_name("second.so"))
+def test_two_libraries_in_a_process_have_a_list_each(planted, tmp_path):
+    """Not one for both, as inline variables are unless they are hidden."""
+    other = tmp_path / "libother.so"
+    done = compiler("-shared", "-fPIC", "-xc++", "-", "-o", other,
+                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=DECLARED.format(
+                        "void(bool)") + "void use() { call_op::call<op>(true); }")
+    assert done.returncode == 0, done.stderr
     code = "import ctypes, running, sys\n" \
-           "for name in sys.argv[1:]: " \
-           "print(len(running.declared(ctypes.CDLL(name))))"
+           "for name in sys.argv[1:]: print(len(running.declared(" \
+           "ctypes.CDLL(name, ctypes.RTLD_GLOBAL))))"
     done = subprocess.run(
-        [sys.executable, "-c", code, planted, planted.with_name("second.so")],
-        text=True, capture_output=True, check=True,
+        [sys.executable, "-c", code, planted, other], text=True,
+        capture_output=True, check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "common/schemas"),
              "LD_LIBRARY_PATH": str(torch_root() / "lib")})
-    assert done.stdout.split() == ["8", "8"]
+    assert done.stdout.split() == ["8", "1"]
 
 
 # --- the schemas themselves --------------------------------------------------
