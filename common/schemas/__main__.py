@@ -29,7 +29,7 @@ def built(given: str) -> Path:
         raise CannotRun(f"there is no {given}")
     if path.is_file():
         return path
-    build = BUILD / "schemas" / path.name
+    build = BUILD / "schemas" / f"{path.parent.name}-{path.name}"
     for command in (["cmake", "-G", "Ninja", "-S", path, "-B", build,
                      f"-DTORCH_ROOT={torch_root()}"],
                     ["cmake", "--build", build]):
