@@ -219,6 +219,12 @@ def schemas(arguments) -> int:
          *(["--torch", *arguments.torch] if arguments.torch else [])])
 
 
+def docs(arguments) -> int:
+    import subprocess
+    return subprocess.call([sys.executable, ROOT / "docs/build.py",
+                            *(["--open"] if arguments.open else [])])
+
+
 def doctor(arguments) -> int:
     import diagnosis
     return diagnosis.report()
@@ -267,6 +273,8 @@ def main() -> int:
     sub.add_argument("--full", action="store_true",
                      help="with ladders, mutants, documentation, lint and "
                           "the matrix")
+    sub = add("docs", docs, "the documentation, its links checked")
+    sub.add_argument("--open", action="store_true", help="show it in a browser")
     add("doctor", doctor, "what this machine has, with verdicts")
 
     arguments = parser.parse_args()
