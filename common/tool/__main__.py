@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -242,15 +243,17 @@ def bench(arguments) -> int:
     return 0
 
 
-def test(arguments) -> int:
-    import suite
-    return suite.run_all(full=arguments.full)
-
-
-def script(path: str, words: list[str]) -> int:
+def script(name: str, words: list[str]) -> int:
     """A part that is a program of its own, with a --help of its own."""
-    import subprocess
-    return subprocess.call([sys.executable, ROOT / path, *words])
+    path = str(ROOT / SCRIPTS[name][0])
+    sys.argv = [path, *words]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            raise CannotRun(end.code.removeprefix("workbook: ")) from None
+        return end.code or 0
+    return 0
 
 
 def hint(arguments) -> int:
@@ -271,30 +274,40 @@ def reset(arguments) -> int:
     return 0
 
 
-def new(arguments) -> int:
-    import new as template
-    template.new(arguments.name, arguments.template, arguments.folder)
-    return 0
-
-
-def doctor(arguments) -> int:
-    import diagnosis
-    return diagnosis.report()
-
-
 SCRIPTS = {
+    "new": ("common/new.py", "a project of your own, from a template"),
+    "schemas": ("common/schemas", "what a library calls by name, against the "
+                "schemas of libtorch"),
+    "grade": ("common/workshop/grade.py", "many people's solutions, as a table"),
+    "test": ("tests/run.py", "the workbook's own tests; --full: everything"),
     "matrix": ("common/matrix", "every solution on every libtorch since 2.10"),
     "docs": ("docs/build.py", "the documentation, its links checked"),
-    "grade": ("common/workshop/grade.py", "many people's solutions, as a table"),
+    "doctor": ("common/doctor.py", "what this machine has, with verdicts"),
 }
+
+
+MANUAL = """\
+The LibTorch Stable ABI Workbook.
+
+Without a command: sets up what is missing, shows the solution of chapter 01 at
+work, and opens your next step. On a terminal it then watches: each save gets a
+verdict, and single keys do the rest."""
+
+EPILOG = """\
+Your copies of the starters are in my/, which is yours: nothing there is ever
+written over, and reset keeps what was there in my/.backup.
+
+  TORCH_ROOT   a torch folder or an unpacked libtorch, to use that one
+  NO_COLOR     no colour on a terminal either
+
+Exit status: 0 passed, 1 failed, 2 could not run (the text says what is missing
+and the line that cures it). COMMAND --help says more of a command."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="./workbook",
-        description="The LibTorch Stable ABI Workbook. Without a command: sets "
-                    "up what is missing and opens the next step.",
-        epilog="exit status: 0 passed, 1 failed, 2 could not run")
+        prog="./workbook", description=MANUAL, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(run=start)
     commands = parser.add_subparsers(metavar="COMMAND")
 
@@ -320,11 +333,6 @@ def main() -> int:
                      help="default: the chapter you are at")
     sub = add("reset", reset, "back to the starter; yours is kept as a backup")
     sub.add_argument("chapter", metavar="NN")
-    sub = add("new", new, "a project of your own, from a template")
-    sub.add_argument("name", metavar="NAME", help="as my_kernels")
-    sub.add_argument("--from", dest="template", metavar="NN", required=True,
-                     help="04 (CPU), 07 (CUDA) or 08 (Kernel Hub)")
-    sub.add_argument("folder", nargs="?", metavar="DIR", help="default: NAME")
     add("tour", tour, "build, test and briefly measure every solution")
     sub = add("bench", bench, "measure a solution against its floor and peers")
     sub.add_argument("chapter", nargs="?", metavar="NN", help="default: all")
@@ -332,18 +340,12 @@ def main() -> int:
                      help="measure my/NN_name instead of the solution")
     sub.add_argument("--quick", action="store_true", help="seconds, not a minute")
     sub.add_argument("--json", metavar="FILE", help="write the result there")
-    sub = add("test", test, "the workbook's own tests")
-    sub.add_argument("--full", action="store_true",
-                     help="with ladders, mutants, documentation, lint and "
-                          "the matrix")
-    add("doctor", doctor, "what this machine has, with verdicts")
-
     for name, (_, help) in SCRIPTS.items():
         add(name, None, help)
 
     if sys.argv[1:2] and sys.argv[1] in SCRIPTS:
-        arguments = argparse.Namespace(run=lambda _: script(
-            SCRIPTS[sys.argv[1]][0], sys.argv[2:]))
+        arguments = argparse.Namespace(
+            run=lambda _: script(sys.argv[1], sys.argv[2:]))
     else:
         arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # in order with stderr

@@ -1,5 +1,7 @@
-"""new: a project of your own, from a template, renamed throughout."""
+"""new: a project of your own, from a template, renamed throughout: files,
+library, package and the namespace of its ops."""
 
+import argparse
 import keyword
 import re
 from pathlib import Path
@@ -20,7 +22,6 @@ def new(name: str, number: str, folder: str | None) -> None:
         raise CannotRun(f"chapter {chapter.number} is no template; these are: "
                         + ", ".join(c.number for c in templates()))
     old = chapter.name[3:]
-    old = {"hub_packaging": "activation"}.get(old, old)
     if not NAME.fullmatch(name) or keyword.iskeyword(name) or name == "torch":
         raise CannotRun(f"{name!r} cannot be the name of a package: lower case "
                         "letters, digits and single _, as in my_kernels")
@@ -30,8 +31,7 @@ def new(name: str, number: str, folder: str | None) -> None:
                         f"./workbook new {name} --from {chapter.number} DIR")
 
     def renamed(text: str) -> str:
-        return re.sub(rf"(?<![a-zA-Z0-9]){old}|wb{chapter.number}",
-                      name, text)
+        return text.replace(old, name).replace(f"wb{chapter.number}", name)
 
     part = target.with_name(target.name + ".part")  # whole or not at all
     for path in [*source_files(chapter.solution),
@@ -46,3 +46,20 @@ def new(name: str, number: str, folder: str | None) -> None:
     print(f"{target} is made: {len(source_files(target))} files, MIT as the "
           f"workbook.\n\n  cd {target}")
     print("".join(f"  {line}\n" for line in commands.splitlines()), end="")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="./workbook new", description=__doc__.removeprefix("new: "))
+    parser.add_argument("name", metavar="NAME", help="as my_kernels")
+    parser.add_argument("--from", dest="template", metavar="NN", required=True,
+                        help=", ".join(f"{c.number} ({c.title})"
+                                       for c in templates()))
+    parser.add_argument("folder", nargs="?", metavar="DIR",
+                        help="that is made; default: NAME")
+    arguments = parser.parse_intermixed_args()
+    new(arguments.name, arguments.template, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()
