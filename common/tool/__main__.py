@@ -97,9 +97,9 @@ def watch(chapter: Chapter) -> int:
     keys = screen.Keys()
     verdict = None
     seen = _times(chapter) if not verdicts.last(chapter)[1] else None
-    say_next(chapter)
-    _say_keys()
     try:
+        say_next(chapter)
+        _say_keys()
         while True:
             key = keys.wait(0.1)
             if key == "q":

@@ -3,16 +3,14 @@ tool, in a copy of the checkout."""
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import subprocess
 import termios
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Terminal
 from workspace import find_chapter
 
 
@@ -117,40 +115,6 @@ def test_grade_a_hang_and_a_hog_cost_only_themselves(tool, tmp_path):
     assert rows["hangs"]["class"] == "timeout"
     assert rows["eats"]["class"] == "out of memory"
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-
-
-class Terminal:
-    """The tool on a terminal of its own, 80 columns wide."""
-
-    def __init__(self, checkout):
-        self.text = ""
-        self.pid, self.file = pty.fork()
-        if self.pid == 0:
-            os.chdir(checkout)
-            os.execv("./workbook", ["./workbook"])
-
-    def until(self, text, seconds=120):
-        end = time.monotonic() + seconds
-        while text not in self.text:
-            assert time.monotonic() < end, f"no {text!r} in:\n{self.text}"
-            if select.select([self.file], [], [], 0.2)[0]:
-                self.text += os.read(self.file, 65536).decode(errors="replace")
-        seen, _, self.text = self.text.partition(text)
-        return seen + text
-
-    def press(self, key):
-        os.write(self.file, key.encode())
-
-    def end(self):
-        try:
-            while True:
-                data = os.read(self.file, 65536)
-                if not data:
-                    break
-                self.text += data.decode(errors="replace")
-        except OSError:
-            pass  # what Linux says when the other end is closed
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @pytest.mark.full
