@@ -36,7 +36,7 @@ inline std::string to_string(const torch::stable::Device& device) {
                           : "neither cpu nor cuda";
 }
 
-inline Dtype dtype_of(const char* op, const Tensor& input) {
+inline Dtype dtype_of(const Tensor& input) {
   switch (input.scalar_type()) {
     case ScalarType::Float:
       return Dtype::kFloat;
@@ -47,47 +47,41 @@ inline Dtype dtype_of(const char* op, const Tensor& input) {
     default:
       STD_TORCH_CHECK(
           false,
-          op,
-          ": input must be Float, Half or BFloat16, got ",
+          "activation: input must be Float, Half or BFloat16, got ",
           input.scalar_type());
   }
 }
 
 // `input` is [..., 2d]; `out` must be [..., d], contiguous, and like it.
-inline void check_out(const char* op, const Tensor& out, const Tensor& input) {
+inline void check_out(const Tensor& out, const Tensor& input) {
   const IntHeaderOnlyArrayRef sizes = input.sizes();
   STD_TORCH_CHECK(
       !sizes.empty() && sizes.back() % 2 == 0,
-      op,
-      ": input must end in an even size, got ",
+      "activation: input must end in an even size, got ",
       to_string(sizes));
   std::vector<int64_t> half = sizes.vec();
   half.back() /= 2;
   STD_TORCH_CHECK(
       out.sizes().equals(half),
-      op,
-      ": out must be ",
+      "activation: out must be ",
       to_string(half),
       ", got ",
       to_string(out.sizes()));
   STD_TORCH_CHECK(
       out.scalar_type() == input.scalar_type(),
-      op,
-      ": out must have input's dtype ",
+      "activation: out must have input's dtype ",
       input.scalar_type(),
       ", got ",
       out.scalar_type());
   STD_TORCH_CHECK(
       out.device() == input.device(),
-      op,
-      ": out must be on input's device ",
+      "activation: out must be on input's device ",
       to_string(input.device()),
       ", got ",
       to_string(out.device()));
   STD_TORCH_CHECK(
       out.is_contiguous(),
-      op,
-      ": out must be contiguous, got strides ",
+      "activation: out must be contiguous, got strides ",
       to_string(out.strides()));
 }
 

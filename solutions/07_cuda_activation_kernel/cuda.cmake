@@ -21,6 +21,8 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   endif()
 endif()
 enable_language(CUDA)
+set_target_properties(${library} PROPERTIES
+  CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
 target_sources(${library} PRIVATE activation.cu)
 target_compile_definitions(${library} PRIVATE WITH_CUDA)
 target_compile_features(${library} PRIVATE cuda_std_17)

@@ -19,7 +19,6 @@ namespace {
 
 // One call, after the checks.
 struct Task {
-  const char* name;
   Op op;
   Dtype dtype;
   Halves halves;
@@ -61,20 +60,19 @@ struct Cpu {
 
 //! [cuda]
 #ifdef WITH_CUDA
-// Input's device is the current one as long as this lives.
 struct Cuda {
-  explicit Cuda(const Tensor& input)
-      : guard(input.get_device_index()),
-        stream(compat::current_stream(input.get_device_index())) {}
+  explicit Cuda(const Tensor& input) : index(input.get_device_index()) {}
 
   void run(const Task& task, const Problem& problem, const Plan& plan) const {
+    // A stream belongs to a device, which must be the current one.
+    const torch::stable::accelerator::DeviceGuard guard(index);
+    void* const stream = compat::current_stream(index);
     const char* const error =
         launch(task.op, task.dtype, problem, task.halves, plan, stream);
-    STD_TORCH_CHECK(error == nullptr, task.name, ": CUDA says: ", error);
+    STD_TORCH_CHECK(error == nullptr, "activation: CUDA says: ", error);
   }
 
-  torch::stable::accelerator::DeviceGuard guard;
-  void* stream; // not the null stream, which waits for no other
+  int32_t index;
 };
 #endif
 //! [cuda]
@@ -82,10 +80,10 @@ struct Cuda {
 //! [gated]
 // out = f(gate) * up, one half of the input's last dimension each. Waits for
 // nothing, and allocates only to copy an input whose rows are not evenly apart.
-template <class Device>
-void gated(const Tensor& out, const Tensor& any, Task task, bool swapped) {
-  check_out(task.name, out, any);
-  task.dtype = dtype_of(task.name, any);
+template <class Device, Op op, bool swapped = false>
+void gated(const Tensor& out, const Tensor& any) {
+  check_out(out, any);
+  const Dtype dtype = dtype_of(any);
   if (out.numel() == 0) {
     return; // a launch of no blocks is an error
   }
@@ -99,8 +97,8 @@ void gated(const Tensor& out, const Tensor& any, Task task, bool swapped) {
       out.numel() / d,
       d,
       stride.value_or(2 * d),
-      task.dtype == Dtype::kFloat ? 4 : 2};
-  task.halves = swapped ? Halves{d, 0} : Halves{0, d};
+      dtype == Dtype::kFloat ? 4 : 2};
+  const Task task{op, dtype, swapped ? Halves{d, 0} : Halves{0, d}};
   const int width = vector_width(tensors);
   for_each_piece(tensors, width, kMostVectors, [&](const Problem& problem) {
     device.run(task, problem, plan_for(problem.vectors, width));
@@ -109,29 +107,11 @@ void gated(const Tensor& out, const Tensor& any, Task task, bool swapped) {
 //! [gated]
 
 template <class Device>
-void silu_and_mul(const Tensor& out, const Tensor& input) {
-  gated<Device>(out, input, {"silu_and_mul", Op::kSilu, {}, {}}, false);
-}
-template <class Device>
-void mul_and_silu(const Tensor& out, const Tensor& input) {
-  gated<Device>(out, input, {"mul_and_silu", Op::kSilu, {}, {}}, true);
-}
-template <class Device>
-void gelu_and_mul(const Tensor& out, const Tensor& input) {
-  gated<Device>(out, input, {"gelu_and_mul", Op::kGelu, {}, {}}, false);
-}
-template <class Device>
-void gelu_tanh_and_mul(const Tensor& out, const Tensor& input) {
-  gated<Device>(
-      out, input, {"gelu_tanh_and_mul", Op::kGeluTanh, {}, {}}, false);
-}
-
-template <class Device>
 void register_ops(torch::stable::detail::StableLibrary& m) {
-  m.impl("silu_and_mul", TORCH_BOX(&silu_and_mul<Device>));
-  m.impl("mul_and_silu", TORCH_BOX(&mul_and_silu<Device>));
-  m.impl("gelu_and_mul", TORCH_BOX(&gelu_and_mul<Device>));
-  m.impl("gelu_tanh_and_mul", TORCH_BOX(&gelu_tanh_and_mul<Device>));
+  m.impl("silu_and_mul", TORCH_BOX((&gated<Device, Op::kSilu>)));
+  m.impl("mul_and_silu", TORCH_BOX((&gated<Device, Op::kSilu, true>)));
+  m.impl("gelu_and_mul", TORCH_BOX((&gated<Device, Op::kGelu>)));
+  m.impl("gelu_tanh_and_mul", TORCH_BOX((&gated<Device, Op::kGeluTanh>)));
 }
 
 void nothing(const Tensor& /*out*/, const Tensor& /*input*/) {}

@@ -3,12 +3,27 @@
 #pragma once
 
 #include <cmath>
+#include <stdexcept>
 #include <type_traits>
 
 #ifdef __CUDACC__
 #define HOST_DEVICE __host__ __device__
 #else
 #define HOST_DEVICE
+#endif
+
+// On the host a check that throws; on the GPU it costs nothing.
+#ifdef __CUDA_ARCH__
+#define HOST_CHECK(condition, text)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL
+#define HOST_CHECK(condition, text)   \
+  do {                                \
+    if (!(condition)) {               \
+      throw std::runtime_error(text); \
+    }                                 \
+  } while (false)
 #endif
 
 namespace activation {

@@ -5,21 +5,6 @@
 #include "functors.h"
 
 #include <cstdint>
-#include <stdexcept>
-
-// On the host a check that throws; on the GPU it costs nothing.
-#ifdef __CUDA_ARCH__
-#define HOST_CHECK(condition, text)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL
-#define HOST_CHECK(condition, text)   \
-  do {                                \
-    if (!(condition)) {               \
-      throw std::runtime_error(text); \
-    }                                 \
-  } while (false)
-#endif
 
 namespace activation {
 
@@ -112,37 +97,51 @@ struct Halves {
   }
 };
 
+//! [vector_of]
+// The k-th vector of a thread: neighbours take neighbouring vectors, so that
+// what a warp reads at once lies side by side.
+HOST_DEVICE inline uint32_t vector_of(
+    const Thread& self, int k, int in_flight) {
+  return (self.block * in_flight + k) * self.threads + self.thread;
+}
+//! [vector_of]
+
 //! [run_thread]
-// What one thread does: K vectors of N elements. All are read before the first
-// is used, so that all are on their way at once.
+// What one thread does: K vectors of N elements.
 template <class T, int N, int K, class Layout, class F>
 HOST_DEVICE void run_thread(
     const Problem& p, const Layout& layout, const F& f, const Thread& self) {
-  const T* input = static_cast<const T*>(p.input);
-  T* out = static_cast<T*>(p.out);
-  const uint32_t first = self.block * self.threads * K + self.thread;
+  using Operands = typename Layout::template Operands<T, N>;
 
-  typename Layout::template Operands<T, N> operands[K];
-  UNROLL
-  for (int k = 0; k < K; ++k) {
-    // Past the end the last vector is read again: a branch here would make the
-    // compiler wait for one read before it begins the next.
-    const uint32_t v = first + k * self.threads;
+  // Past the end it reads the last vector again: with a branch here the
+  // compiler would wait for one read before it begins the next.
+  const auto read = [&](int k) {
+    const uint32_t v = vector_of(self, k, K);
     const Place at = p.place(v < p.vectors ? v : p.vectors - 1);
-    operands[k] = layout.template read<T, N>(
-        input + at.row * p.stride, int64_t{at.column} * N);
-  }
-  UNROLL
-  for (int k = 0; k < K; ++k) {
+    const T* row = static_cast<const T*>(p.input) + at.row * p.stride;
+    return layout.template read<T, N>(row, int64_t{at.column} * N);
+  };
+  const auto write = [&](int k, const Operands& operands) {
     Vector<T, N> result;
     UNROLL
     for (int i = 0; i < N; ++i) {
-      result.at[i] = static_cast<T>(operands[k].apply(f, i));
+      result.at[i] = static_cast<T>(operands.apply(f, i));
     }
-    const uint32_t v = first + k * self.threads;
+    const uint32_t v = vector_of(self, k, K);
     if (v < p.vectors) {
-      store(out + int64_t{v} * N, result);
+      store(static_cast<T*>(p.out) + int64_t{v} * N, result);
     }
+  };
+
+  // All reads are on their way before the first result is computed.
+  Operands operands[K];
+  UNROLL
+  for (int k = 0; k < K; ++k) {
+    operands[k] = read(k);
+  }
+  UNROLL
+  for (int k = 0; k < K; ++k) {
+    write(k, operands[k]);
   }
 }
 //! [run_thread]
