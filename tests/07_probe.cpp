@@ -112,8 +112,13 @@ EXPORT Shape wb07_probe_plan(uint32_t vectors, int width) {
   return {plan.blocks(vectors), plan.threads, activation::kInFlight};
 }
 
-// sigmoid as a type of 2 or of 4 bytes has it.
-EXPORT float wb07_probe_sigmoid(int size, float x) {
-  return size == 2 ? activation::math_for<uint16_t>::sigmoid(x)
-                   : activation::math_for<float>::sigmoid(x);
+EXPORT float wb07_probe_fast_sigmoid(float x) {
+  return activation::Fast::sigmoid(x);
+}
+
+EXPORT bool wb07_probe_is_fast(int size) {
+  using activation::Fast;
+  using activation::math_for;
+  return size == 2 ? std::is_same_v<math_for<uint16_t>, Fast>
+                   : std::is_same_v<math_for<float>, Fast>;
 }

@@ -53,7 +53,6 @@ const char* launch(
         launch_for<__half>(f, problem, halves, plan, cuda_stream);
         break;
       case Dtype::kBFloat16:
-
         launch_for<__nv_bfloat16>(f, problem, halves, plan, cuda_stream);
         break;
     }
