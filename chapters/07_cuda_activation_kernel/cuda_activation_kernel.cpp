@@ -49,8 +49,8 @@ struct Cpu {
     switch (task.dtype) {
       case Dtype::kFloat:
         return run_on_cpu<float>(task, problem, plan);
-      default:
-        STD_TORCH_CHECK(false, "TODO(07.3): c10::Half and c10::BFloat16");
+      default: // TODO(07.3): the same with c10::Half and c10::BFloat16
+        STD_TORCH_CHECK(false, "TODO(07.3): half and bfloat16");
     }
   }
 };
