@@ -10,18 +10,23 @@ namespace activation {
 enum class Dtype { kFloat, kHalf, kBFloat16 };
 enum class Op { kSilu, kGelu, kGeluTanh };
 
-// Calls call(functor) with the functor of `op`.
-template <class Call>
-void with_functor(Op op, const Call& call) {
-  switch (op) {
-    case Op::kSilu:
-      return call(SiluAndMul());
-    case Op::kGelu:
-      return call(GeluAndMul());
-    case Op::kGeluTanh:
-      return call(GeluTanhAndMul());
+// Whichever it is: for where speed is no aim, since a kernel for each functor
+// takes time to compile.
+struct AnyOp {
+  Op op;
+
+  template <class Math>
+  HOST_DEVICE float operator()(Math math, float gate, float up) const {
+    switch (op) {
+      case Op::kGelu:
+        return GeluAndMul()(math, gate, up);
+      case Op::kGeluTanh:
+        return GeluTanhAndMul()(math, gate, up);
+      default:
+        return SiluAndMul()(math, gate, up);
+    }
   }
-}
+};
 
 // Puts the kernel on `stream`, a cudaStream_t of the current device. Gives
 // nullptr, or why it could not; neither waits nor allocates.

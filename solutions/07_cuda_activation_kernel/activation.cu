@@ -2,9 +2,8 @@
 // header: they would make this file five times as slow.
 #include "launch.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include "device_types.h"
 
 namespace activation {
 namespace {
@@ -16,22 +15,37 @@ __global__ void __launch_bounds__(256)
   run_thread<T, N, kInFlight>(
       problem, layout, f, {blockIdx.x, threadIdx.x, blockDim.x});
 }
-
-template <class T, class F>
-void launch_for(
-    const F& f,
-    const Problem& problem,
-    const Halves& halves,
-    const Plan& plan,
-    cudaStream_t stream) {
-  const auto blocks = plan.blocks(problem.vectors);
-  const auto threads = static_cast<unsigned>(plan.threads);
-  with_width<T>(plan, [&](auto width) {
-    kernel<T, decltype(width)::value>
-        <<<blocks, threads, 0, stream>>>(problem, halves, f);
-  });
-}
 //! [kernel]
+
+struct Launch {
+  template <class T, int N, class F>
+  void with(const F& f) const {
+    const auto threads = static_cast<unsigned>(plan.threads);
+    kernel<T, N><<<plan.blocks(problem.vectors), threads, 0, stream>>>(
+        problem, halves, f);
+  }
+
+  template <class T>
+  void of(Op op) const {
+    constexpr int kWide = 16 / sizeof(T);
+    if (plan.width != kWide) {
+      return with<T, 1>(AnyOp{op});
+    }
+    switch (op) {
+      case Op::kSilu:
+        return with<T, kWide>(SiluAndMul());
+      case Op::kGelu:
+        return with<T, kWide>(GeluAndMul());
+      case Op::kGeluTanh:
+        return with<T, kWide>(GeluTanhAndMul());
+    }
+  }
+
+  const Problem& problem;
+  const Halves& halves;
+  const Plan& plan;
+  cudaStream_t stream;
+};
 
 } // namespace
 
@@ -43,20 +57,18 @@ const char* launch(
     const Halves& halves,
     const Plan& plan,
     void* stream) {
-  const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  with_functor(op, [&](auto f) {
-    switch (dtype) {
-      case Dtype::kFloat:
-        launch_for<float>(f, problem, halves, plan, cuda_stream);
-        break;
-      case Dtype::kHalf:
-        launch_for<__half>(f, problem, halves, plan, cuda_stream);
-        break;
-      case Dtype::kBFloat16:
-        launch_for<__nv_bfloat16>(f, problem, halves, plan, cuda_stream);
-        break;
-    }
-  });
+  const Launch launch{problem, halves, plan, static_cast<cudaStream_t>(stream)};
+  switch (dtype) {
+    case Dtype::kFloat:
+      launch.of<float>(op);
+      break;
+    case Dtype::kHalf:
+      launch.of<Half>(op);
+      break;
+    case Dtype::kBFloat16:
+      launch.of<BFloat16>(op);
+      break;
+  }
   // Taken, so that the error is not found by whoever asks next.
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
