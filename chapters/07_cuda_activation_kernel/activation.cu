@@ -1,9 +1,9 @@
 // The kernels for the GPU, one for each functor, dtype and width. No torch
 // header: they would make this file five times as slow.
+#include "gpu_types.h"
 #include "launch.h"
 
 #include <cuda_runtime.h>
-#include "device_types.h"
 
 namespace activation {
 namespace {

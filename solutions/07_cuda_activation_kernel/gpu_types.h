@@ -2,11 +2,13 @@
 // own headers for them would make a small file take twice as long to compile.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 namespace activation {
 
-//! [device_types]
+//! [gpu_types]
 struct Half {
   Half() = default;
   __device__ explicit Half(float value) {
@@ -35,6 +37,6 @@ struct BFloat16 {
   }
   uint16_t bits;
 };
-//! [device_types]
+//! [gpu_types]
 
 } // namespace activation
