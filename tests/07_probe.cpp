@@ -40,7 +40,7 @@ struct alignas(Size) Element {
   char bytes[Size];
 };
 
-template <int Size, int N, int K>
+template <int Size, int N, uint32_t K>
 void run(const Trace& t) {
   using activation::Problem;
   const activation::Tensors tensors{
@@ -109,7 +109,10 @@ EXPORT int wb07_probe_width(
 
 EXPORT Shape wb07_probe_plan(uint32_t vectors, int width) {
   const activation::Plan plan = activation::plan_for(vectors, width);
-  return {plan.blocks(vectors), plan.threads, activation::kInFlight};
+  return {
+      plan.blocks(vectors),
+      plan.threads,
+      static_cast<int>(activation::kInFlight)};
 }
 
 EXPORT float wb07_probe_fast_sigmoid(float x) {

@@ -11,14 +11,14 @@ namespace activation {
 
 //! [plan]
 // Vectors of each operand that a thread has on their way at once.
-constexpr int kInFlight = 1; // TODO(07.5): 2
+constexpr uint32_t kInFlight = 1; // TODO(07.5): 2
 
 struct Plan {
   int width;   // elements in a vector
   int threads; // in a block
 
   uint32_t blocks(uint32_t vectors) const {
-    const auto in_block = static_cast<uint32_t>(threads * kInFlight);
+    const auto in_block = static_cast<uint32_t>(threads) * kInFlight;
     return (vectors + in_block - 1) / in_block;
   }
 };
@@ -51,7 +51,7 @@ constexpr uint32_t kMultiprocessors = 132;
 
 inline Plan plan_for(uint32_t vectors, int width) {
   Plan plan{width, 256};
-  HOST_CHECK(width == 1, "TODO(07.6): smaller blocks if there are too few");
+  HOST_CHECK(width == 1 || vectors == 0, "TODO(07.6): smaller blocks");
   return plan;
 }
 //! [plan_for]

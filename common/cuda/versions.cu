@@ -21,7 +21,7 @@ struct SiluPrecise {
   }
 };
 
-template <int N, int K, class F>
+template <int N, uint32_t K, class F>
 __global__ void __launch_bounds__(256)
     step(const Problem problem, const Halves halves, const F f) {
   run_thread<BFloat16, N, K>(
@@ -31,20 +31,20 @@ __global__ void __launch_bounds__(256)
 __global__ void empty() {}
 
 // The floor: reads and writes what the kernel does, in the same shape.
-template <int K>
+template <uint32_t K>
 __global__ void __launch_bounds__(256)
     same_traffic(const uint4* input, uint4* out, uint32_t vectors) {
   uint4 left[K], right[K];
   const Thread self{blockIdx.x, threadIdx.x, blockDim.x};
   UNROLL
-  for (int k = 0; k < K; ++k) {
+  for (uint32_t k = 0; k < K; ++k) {
     const uint32_t v = min(vector_of(self, k, K), vectors - 1);
     const int64_t at = int64_t{v} * 2;
     left[k] = input[at];
     right[k] = input[at + 1];
   }
   UNROLL
-  for (int k = 0; k < K; ++k) {
+  for (uint32_t k = 0; k < K; ++k) {
     const uint32_t v = vector_of(self, k, K);
     if (v < vectors) {
       out[v] = {
@@ -102,11 +102,11 @@ __global__ void __launch_bounds__(256) flat(
   store(out + int64_t{v} * 8, result);
 }
 
-template <int N, int K, class F>
+template <int N, uint32_t K, class F>
 void run_step(
     const Tensors& tensors, const F& f, int threads, cudaStream_t stream) {
   for_each_piece(tensors, N, kMostVectors, [&](const Problem& problem) {
-    const auto in_block = static_cast<uint32_t>(threads * K);
+    const auto in_block = static_cast<uint32_t>(threads) * K;
     const uint32_t blocks = (problem.vectors + in_block - 1) / in_block;
     step<N, K>
         <<<blocks, threads, 0, stream>>>(problem, Halves{0, tensors.d}, f);
