@@ -25,14 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 # What it is called, the kernel's name in C++, elements that one thread computes
 # (in one turn of the loop), and what has changed.
 VERSIONS = [
-    ("naive", r"step<1, 1,.*SiluPrecise", 1,
+    ("naive", r"step<1, 1u,.*SiluPrecise", 1,
      "an element a thread, `expf` and `/`"),
-    ("16 bytes", r"step<8, 1,.*SiluPrecise", 8, "a vector of 8 a thread"),
-    ("in flight", r"step<8, 2,.*SiluPrecise", 16,
+    ("16 bytes", r"step<8, 1u,.*SiluPrecise", 8, "a vector of 8 a thread"),
+    ("in flight", r"step<8, 2u,.*SiluPrecise", 16,
      "two vectors, read before use; `shaped` is the same code"),
-    ("fast arithmetic", r"step<8, 2, activation::SiluAndMul", 16,
+    ("fast arithmetic", r"step<8, 2u, activation::SiluAndMul", 16,
      "`ex2` and `rcp`: the solution"),
-    ("same traffic", r"same_traffic<2>", 16, "XOR instead of arithmetic"),
+    ("same traffic", r"same_traffic<2u>", 16, "XOR instead of arithmetic"),
     ("vLLM style", r"row_a_block<false, true>", 8,
      "a block for each row, `expf` and `/`"),
     ("FlashInfer style", r"row_a_block<true, false>", 8,
