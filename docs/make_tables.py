@@ -141,6 +141,43 @@ def gates(result: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def sass(result: dict) -> str:
+    lines = [f"nvcc {result['nvcc']}, {result['arch']}, bfloat16; "
+             f"{result['date']}.", "",
+             "| version | what it is | instructions | elements | per element |",
+             "|---|---|---|---|---|"]
+    for row in result["rows"]:
+        lines.append(f"| {row['version']} | {row['what']} | "
+                     f"{row['instructions']} | {row['elements']} | "
+                     f"**{row['per_element']}** |")
+    return "\n".join(lines) + "\n"
+
+
+def device(path: Path) -> str:
+    """The benchmark of chapter 07, if a machine with a GPU has measured it."""
+    if not path.exists():
+        return "Not measured yet. On a machine with a GPU, " \
+            "`common/cuda/measure.sh` measures it and writes\n" \
+            f"`docs/results/{path.name}`.\n"
+    result = read(path)
+    hardware, software = result["hardware"], result["software"]
+    names = dict.fromkeys(m["name"] for g in result["groups"]
+                          for m in g["members"] if m["role"] != "floor")
+    lines = [f"Time over the floor's, median of the repetitions. "
+             f"{hardware['gpu']}; clocks ({hardware['clocks']['of']}) before: "
+             f"{hardware['clocks']['before']}, after: "
+             f"{hardware['clocks']['after']}; torch {software['torch']}, driver "
+             f"{software['driver']}; {result['date']}.", "",
+             "| bfloat16 | floor | GB/s | " + " | ".join(names) + " |",
+             "|---|---|---|" + "---|" * len(names)]
+    for group in result["groups"]:
+        ratios = {m["name"]: f"{m['ratio']:.2f}" for m in group["members"]}
+        lines.append(f"| {group['shape']} | {group['floor']} | "
+                     f"{group['floor_gb_per_s']:.0f} | " +
+                     " | ".join(ratios.get(name, "") for name in names) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
@@ -175,7 +212,12 @@ def calls(result: dict) -> str:
 def main() -> None:
     output, results = map(Path, sys.argv[1:])
     output.mkdir(parents=True, exist_ok=True)
+    chapter_07 = results / "07_cuda_activation_kernel.json"
+    (output / f"{chapter_07.stem}.md").write_text(device(chapter_07))
+    (output / "sass.md").write_text(sass(read(results / "sass.json")))
     for path in results.glob("[0-9][0-9]_*.json"):
+        if path == chapter_07:
+            continue
         (output / f"{path.stem}.md").write_text(benchmark(read(path)))
     (output / "conversions.md").write_text(
         conversions([read(p) for p in results.glob("conversions/*.json")]))

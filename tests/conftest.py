@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tool"))
+os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
 
 
 def pytest_addoption(parser):

@@ -44,7 +44,7 @@ function(add_chapter name)
   add_test(NAME ${number}.solution
     COMMAND ${name}_test --library=${library})
 
-  if(WORKBOOK_BENCH)
+  if(WORKBOOK_BENCH AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${name}_bench.cpp)
     add_executable(${name}_bench ${name}_bench.cpp)
     target_link_libraries(${name}_bench PRIVATE workbook_bench workbook_torch)
     add_test(NAME ${number}.bench

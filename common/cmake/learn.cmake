@@ -22,6 +22,12 @@ if(WORKBOOK_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# CUDA: one architecture, no optimisation on the host, and no run time, which
+# the test has instead.
+set(CMAKE_CUDA_FLAGS_DEBUG "-Xcompiler -O0")
+set(CMAKE_CUDA_ARCHITECTURES 90-real)
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+
 include(${CMAKE_CURRENT_LIST_DIR}/probe.cmake)
 
 # GCC takes the first precompiled header that fits the flags from the folder

@@ -247,6 +247,7 @@ class _Check:
         for event in events:
             if event["event"] == "load":
                 return self._load_error(event["error"], text)
+        self.notes += [e["value"] for e in events if e.get("what") == "note"]
         cases = _cases(events)
         if not cases and any(e["event"] == "loading" for e in events):
             return self._died_loading(status, text)

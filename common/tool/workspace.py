@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "common/cuda"))
+import nvcc  # noqa: E402
+
+os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
 BUILD = ROOT / "build"
 MINE = ROOT / "my"
 

@@ -26,7 +26,8 @@ def passes(*command):
 
 def configured(chapter, build):
     passes("cmake", "-G", "Ninja", "-S", chapter.solution, "-B", build,
-           "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+           "-DCMAKE_SYSTEM_NAME=Linux", "-DWITH_CUDA=OFF",
+           "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
            f"-DCMAKE_CXX_COMPILER={GXX}", "-DCMAKE_CXX_FLAGS=-Werror -Wno-float-conversion",
            f"-DTORCH_ROOT={torch_root()}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
     return build

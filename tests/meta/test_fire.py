@@ -12,7 +12,7 @@ from conftest import ROOT
 from test_solutions_alone import build
 from workspace import find_chapter, torch_root
 
-OPS = {"04": "wb04", "05": "wb05"}  # chapter: the namespace of its ops
+OPS = {"04": "wb04", "05": "wb05", "07": "wb07"}  # chapter: the namespace of its ops
 FLAGS = ["-std=c++20", "-O2", "-g1", "-fvisibility=hidden",
          "-DTORCH_TARGET_VERSION=0x020a000000000000", "-I", ROOT / "common"]
 EACH = pytest.mark.parametrize("number", OPS)

@@ -43,7 +43,7 @@ def test_clang_tidy(chapter):
 
 @pytest.mark.full
 def test_shell_scripts():
-    passes(["shellcheck", "workbook", ".ci/run"])
+    passes(["shellcheck", "workbook", ".ci/run", *files("*.sh")])
 
 
 def test_python_compiles_without_a_warning():

@@ -67,7 +67,7 @@ def test_diff_then_reset_keeps_what_was_written(tool, checkout):
     ("torch", "04", "'torch' cannot be the name of a package"),
     ("My-Ops", "04", "'My-Ops' cannot be the name of a package"),
     ("class", "04", "'class' cannot be the name of a package"),
-    ("my_ops", "03", "chapter 03 is no template; these are: 04"),
+    ("my_ops", "03", "chapter 03 is no template; these are: 04, 07"),
     ("my_ops", "99", "there is no chapter 99")])
 def test_new_refuses(tool, tmp_path, name, number, message):
     done = tool("new", name, "--from", number, tmp_path / "new")

@@ -1,0 +1,32 @@
+# Adds the CUDA kernels where there is an nvcc: in PATH, or the one that CUDACXX
+# or CMAKE_CUDA_COMPILER names. Without one the library is for CPU only.
+option(WITH_CUDA "Build the kernels for CUDA if there is an nvcc" ON)
+if(NOT WITH_CUDA)
+  return()
+endif()
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS $ENV{CUDA_HOME}/bin
+    PATHS /usr/local/cuda/bin)
+endif()
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  message(WARNING "No nvcc was found, so ${library} is built for CPU only. "
+    "Install the CUDA toolkit, or nvidia-cuda-nvcc from PyPI, and name it: "
+    "CUDACXX=<folder>/bin/nvcc.")
+  return()
+endif()
+
+# Machine code for the GPU that is here; else for those of most people, and PTX,
+# which the driver compiles for newer ones.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
+  execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET)
+  if(gpus MATCHES "GPU 0" AND CMAKE_VERSION VERSION_GREATER_EQUAL 3.24)
+    set(CMAKE_CUDA_ARCHITECTURES native)
+  endif()
+endif()
+enable_language(CUDA)
+set_target_properties(${library} PROPERTIES
+  CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
+target_sources(${library} PRIVATE activation.cu)
+target_compile_definitions(${library} PRIVATE WITH_CUDA)
+target_compile_features(${library} PRIVATE cuda_std_17)

@@ -1,0 +1,148 @@
+// A launch, traced: who reads and writes what. For the test of chapter 07.
+#pragma once
+
+#include "07_probe.h"
+#include "testing/library.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// Addresses where no memory is: what is noted there is the launch's own.
+constexpr uint64_t kInput = uint64_t{1} << 50;
+constexpr uint64_t kOut = uint64_t{3} << 50;
+constexpr int64_t kMost = int64_t{1} << 31;
+
+inline Trace launch(
+    int size,
+    int width,
+    int in_flight,
+    uint32_t threads,
+    int64_t rows,
+    int64_t d) {
+  return {
+      size,
+      width,
+      in_flight,
+      threads,
+      kInput,
+      kOut,
+      rows,
+      d,
+      2 * d,
+      0,
+      d,
+      kMost,
+      0,
+      nullptr,
+      nullptr};
+}
+
+inline std::string describe(const Trace& t) {
+  std::ostringstream text;
+  text << "elements of " << t.size << " bytes, vectors of " << t.width << ", "
+       << t.in_flight << " in flight, blocks of " << t.threads << ", input ["
+       << t.rows << ", " << 2 * t.d << "] with row stride " << t.stride << ": ";
+  return text.str();
+}
+
+// "" if each element of the output is written once, by a thread that has read
+// its two operands, nothing else is read, and neighbours work side by side.
+inline std::string first_mistake(Trace t) {
+  std::vector<Access> accesses;
+  t.to = &accesses;
+  t.note = [](void* to, const Access& access) {
+    if (access.address >= kInput / 2 && access.address < 2 * kOut) {
+      static_cast<std::vector<Access>*>(to)->push_back(access);
+    }
+  };
+  workbook::function<void(const Trace&)>("wb07_probe_trace")(t);
+
+  const auto size = static_cast<uint64_t>(t.size);
+  const auto d = static_cast<uint64_t>(t.d);
+  std::ostringstream text;
+  // By element; where only the ends run, by its last 20 bits.
+  std::vector<char> written(
+      t.ends == 0 ? static_cast<uint64_t>(t.rows) * d : 1 << 20);
+  std::vector<uint64_t> read;         // by this thread
+  std::vector<uint64_t> mine, before; // first elements of vectors written
+  uint64_t thread = 0;
+  bool wrote = false;
+  const auto finish = [&] {
+    const bool same_block = thread % t.threads != 1 % t.threads;
+    for (size_t i = 0; i < mine.size() && i < before.size(); ++i) {
+      if (same_block && t.threads > 1 &&
+          mine[i] - before[i] != static_cast<uint64_t>(t.width) &&
+          t.most >= kMost) {
+        text << "thread " << (thread - 1) % t.threads << " writes element "
+             << mine[i] << ", its neighbour on the left " << before[i];
+        return false;
+      }
+    }
+    return true;
+  };
+  for (const Access& access : accesses) {
+    if (access.thread != thread) {
+      if (!finish()) {
+        return describe(t) + text.str();
+      }
+      before = access.thread == thread + 1 ? mine : std::vector<uint64_t>();
+      mine.clear();
+      read.clear();
+      wrote = false;
+      thread = access.thread;
+    }
+    const bool output = access.address >= (kInput + kOut) / 2;
+    const uint64_t element = (access.address - (output ? kOut : kInput)) / size;
+    if (!access.write) {
+      const uint64_t stride = static_cast<uint64_t>(t.stride);
+      if (output || element / stride >= static_cast<uint64_t>(t.rows) ||
+          element % stride >= 2 * d) {
+        text << "a thread reads outside the input, at element "
+             << static_cast<int64_t>(element);
+        return describe(t) + text.str();
+      }
+      if (wrote && t.in_flight > 1) {
+        text << "a thread reads after it has written: its reads are not all in "
+                "flight";
+        return describe(t) + text.str();
+      }
+      read.push_back(element);
+      continue;
+    }
+    wrote = true;
+    if (!output || element >= static_cast<uint64_t>(t.rows) * d) {
+      text << "a thread writes outside the output, at element "
+           << static_cast<int64_t>(element);
+      return describe(t) + text.str();
+    }
+    if (++written[element % written.size()] > 1) {
+      text << "output element " << element << " is written twice";
+      return describe(t) + text.str();
+    }
+    if (element % static_cast<uint64_t>(t.width) == 0) {
+      mine.push_back(element);
+    }
+    const uint64_t row = element / d * static_cast<uint64_t>(t.stride);
+    for (const int64_t half : {t.gate, t.up}) {
+      const uint64_t wanted = row + element % d + static_cast<uint64_t>(half);
+      if (std::find(read.begin(), read.end(), wanted) == read.end()) {
+        text << "output element " << element << " (row " << element / d
+             << ") is written without input element " << wanted;
+        return describe(t) + text.str();
+      }
+    }
+  }
+  if (!finish()) {
+    return describe(t) + text.str();
+  }
+  const auto missing = std::find(written.begin(), written.end(), 0);
+  if (t.ends == 0 && missing != written.end()) {
+    text << "output element " << missing - written.begin()
+         << " is never written";
+    return describe(t) + text.str();
+  }
+  return "";
+}
