@@ -62,7 +62,8 @@ def _rows():
 
     nvcc = _version("nvcc", pattern=r"release (\d+\.\d+)")
     yield ("nvcc", nvcc or "", "ok" if nvcc else "optional",
-           "" if nvcc else "only chapters 07 and 08 compile CUDA")
+           "" if nvcc else "for chapters 07 and 08: "
+           "python3 common/cuda/nvcc.py --fetch")
     driver = _version("nvidia-smi", "--query-gpu=name,driver_version",
                       "--format=csv,noheader", pattern=r".+")
     yield ("GPU", driver or "", "ok" if driver else "optional",

@@ -236,7 +236,9 @@ def bench(arguments) -> int:
         result = measure.bench(chapter, quick=arguments.quick,
                                yours=arguments.yours, json_file=arguments.json)
         if result is None:
-            print(f"{chapter.number} {chapter.title}: has no benchmark")
+            print(f"{chapter.number} {chapter.title}: has no benchmark" if
+                  chapter.number != "07" else "07 is measured on a GPU only: "
+                  "common/cuda/measure.sh")
         else:
             print(result["table"].replace("  solution ", "  yours    ")
                   if arguments.yours else result["table"], end="")
