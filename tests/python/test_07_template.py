@@ -14,14 +14,14 @@ import nvcc
 
 @pytest.mark.full
 def test_installs_renamed_and_passes_its_own_tests(
-        environment, tmp_path, monkeypatch):  # noqa: F811
+        environment, workbook, tmp_path, monkeypatch):  # noqa: F811
     found = nvcc.find()
     assert found, "no nvcc: python3 common/cuda/nvcc.py --fetch"
     monkeypatch.setenv("CUDACXX", found)
     monkeypatch.delenv("CUDAARCHS", raising=False)  # all that it chooses
-    folder = copy(tmp_path / "a folder with spaces", lambda text: text.replace(
-        "cuda_activation_kernel", "my_kernel").replace("wb07", "my_kernel"),
-        "07")
+    folder = tmp_path / "a folder with spaces"
+    done = workbook("new", "my_kernel", "--from", "07", folder)
+    assert done.returncode == 0, done.stderr
     assert install(environment, folder).startswith("my_kernel-0.1.0-cp310-abi3")
     text = run(environment / "python", "-m", "pytest", "-q", "-rs", cwd=folder)
     assert re.search(r"\d+ passed", text) and "failed" not in text
