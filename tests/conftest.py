@@ -1,6 +1,8 @@
 """What the Python tests share: the tool's modules, and a scratch copy of a
 solution that keeps its place, so that only what is changed is compiled."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +16,44 @@ sys.path.insert(0, str(ROOT / "common/tool"))
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true",
                      help="ladders, mutants, documentation and lint as well")
+    parser.addoption("--implementation", type=Path, metavar="BUILD",
+                     help="the build that a chapter's steps are tested on")
+    parser.addoption("--steps-report", type=Path, metavar="FILE",
+                     help="write each step's result there, as JSON lines")
+
+
+class StepsReport:
+    """The steps in Python, told to ./workbook check as a test in C++ does."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, **event):
+        with open(self.file, "a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        step = re.search(r"::test_(\d\d)_(\d)_(\w+)", nodeid)
+        if step:
+            self.write(event="case", name=f"{step[1]}.{step[2]} {step[3]}")
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            text = crash.message if crash else str(report.longrepr)
+            self.write(event="failure",
+                       expression="\n".join(text.splitlines()[:4]),
+                       **({"file": crash.path, "line": crash.lineno}
+                          if crash else {}))
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        self.write(event="end")
 
 
 def pytest_configure(config):
+    file = config.getoption("--steps-report")
+    if file:
+        config.pluginmanager.register(StepsReport(file))
     config.addinivalue_line("markers", "full: only with --full")
 
 
@@ -33,10 +70,10 @@ class Implementation:
         self.folder = ROOT / "build/scratch" / chapter.name
 
     def copy_of(self, folder):
-        self.folder.mkdir(parents=True, exist_ok=True)
-        wanted = {p.name for p in folder.iterdir() if p.name != "README.md"}
-        for path in self.folder.iterdir():
-            if path.name not in wanted:
+        from workspace import source_files
+        wanted = {p.relative_to(folder) for p in source_files(folder)}
+        for path in source_files(self.folder):
+            if path.relative_to(self.folder) not in wanted:
                 path.unlink()
         for name in wanted:
             self.write(name, (folder / name).read_text())
@@ -44,6 +81,7 @@ class Implementation:
 
     def write(self, name, text):
         path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 

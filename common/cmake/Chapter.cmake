@@ -10,6 +10,10 @@ function(add_chapter name)
   string(SUBSTRING ${name} 0 2 number)
   string(SUBSTRING ${name} 3 -1 project)
 
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/python/test_${name}.py)
+    add_python_chapter(${name})
+    return()
+  endif()
   add_executable(${name}_test ${name}_test.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing)
   if(arg_TORCH)
@@ -50,4 +54,20 @@ function(add_chapter name)
     add_test(NAME ${number}.bench
       COMMAND ${name}_bench --library=${library} --quick)
   endif()
+endfunction()
+
+# A chapter whose product is loaded by Python, and tested there: only its
+# solution is built, optimised.
+function(add_python_chapter name)
+  if(CMAKE_PROJECT_INCLUDE)
+    return()
+  endif()
+  ExternalProject_Add(${name}
+    SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}
+    BINARY_DIR ${CMAKE_BINARY_DIR}/solutions/${name}
+    CMAKE_CACHE_ARGS
+      -DTORCH_ROOT:PATH=${TORCH_ROOT}
+      -DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}
+    INSTALL_COMMAND ""
+    BUILD_ALWAYS ON)
 endfunction()
