@@ -12,6 +12,8 @@ from pathlib import Path
 
 def benchmark(result: dict) -> str:
     hardware, software = result["hardware"], result["software"]
+    if any("instructions" in m for g in result["groups"] for m in g["members"]):
+        return calls(result)
     lines = [
         "Time over the floor's, median (first to third quartile) of the "
         f"repetitions. {hardware['cpu']}, {hardware['cores']} cores, "
@@ -121,6 +123,33 @@ def gates(result: dict) -> str:
 
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
+
+
+def calls(result: dict) -> str:
+    """Calls without bytes: a row a member, instructions by place, then time."""
+    hardware, software = result["hardware"], result["software"]
+    lines = [f"{hardware['cpu']}, {software['compiler']}, "
+             f"{software['os']}; libtorch {software['libtorch']}; "
+             f"{result['date']}."]
+    groups = {g["name"]: g for g in result["groups"]}
+    for name, group in groups.items():
+        if not name.startswith("instructions/"):
+            continue
+        timed = groups["time/" + name.split("/")[1]]["members"]
+        places = sorted({p for m in group["members"]
+                         for p in m["instructions"]})
+        lines += ["", f"**{group['shape']}**", "",
+                  f"| op | {' | '.join(places)} | all | ratio | time |",
+                  "|---" * (len(places) + 4) + "|"]
+        for member, time in zip(group["members"], timed):
+            counts = [member["instructions"].get(p, 0) for p in places]
+            lines.append(
+                f"| {member['name']} | " +
+                " | ".join(f"{c:.0f}" for c in counts) +
+                f" | {sum(counts):.0f} | **{member['ratio']:.2f}** | "
+                f"{time['ratio']:.2f} ({time['low']:.2f} to "
+                f"{time['high']:.2f}) |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

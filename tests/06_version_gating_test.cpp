@@ -347,7 +347,7 @@ TEST_CASE("06.6 an error has its reason, wherever libtorch keeps it") {
       }
       return text + (asked ? "" : "; on stderr: " + written);
     };
-    const std::string here = in_child(failing_call);
+    const std::string here = text_in_child(failing_call);
     CHECK(String(here.c_str()) == Contains("device: "));
     CHECK(String(here.c_str()) == Contains("gpu")); // libtorch's own reason
     CHECK((here.find("stderr") == std::string::npos) == asked);
@@ -358,7 +358,7 @@ TEST_CASE("06.6 an error has its reason, wherever libtorch keeps it") {
       Lookups::answer = reinterpret_cast<void*>(answer);
       const Replaced direct(library.inside, kName, answer);
       const Replaced lookups(library.inside, "dlsym", Lookups::find);
-      return in_child([&] {
+      return text_in_child([&] {
         Lookups::count = 0;
         const std::string text = failing_call();
         return text + (Lookups::count > 1 ? "; looked up each time" : "");
@@ -394,14 +394,14 @@ TEST_CASE("06.7 the current stream is the device's own") {
     Lookups::name = kName;
     Lookups::answer = nullptr;
     if (target(library) < packed(2, 13)) {
-      const std::string text = in_child([&] {
+      const std::string text = text_in_child([&] {
         const String missing = refusal([&] { stream(0); });
         Lookups::answer = reinterpret_cast<void*>(cuda_stream);
         return std::string(missing.c_str()) + "; then " + stream(3);
       });
       CHECK(String(text.c_str()) == Contains(kName)); // names what is missing
       CHECK(String(text.c_str()) == Contains("; then 5eed3"));
-      const std::string failed = in_child([&] {
+      const std::string failed = text_in_child([&] {
         Lookups::answer = reinterpret_cast<void*>(cuda_stream);
         return stream(9);
       });

@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace workbook {
@@ -86,7 +87,16 @@ Result summary(
       quantile(ratios, 0.25),
       quantile(ratios, 0.75),
       samples.size(),
-      quantile(seconds, 0.5)};
+      quantile(seconds, 0.5),
+      {}};
+}
+
+double total(const Instructions& instructions) {
+  double sum = 0;
+  for (const auto& [place, count] : instructions) {
+    sum += count;
+  }
+  return sum;
 }
 
 // Keeps the repetitions; Google Benchmark's own tables are not printed.
@@ -141,6 +151,35 @@ std::string repetition(
   return member.check();
 }
 
+// Counted, not timed: no repetition differs from another. Empty if it cannot.
+std::vector<Result> counted(
+    const Group& group, const std::vector<Member>& members) {
+  const std::vector<Instructions> counts = group.count();
+  if (counts.empty()) {
+    return {};
+  }
+  const auto floor = static_cast<size_t>(
+      std::find_if(
+          members.begin(),
+          members.end(),
+          [](const Member& member) { return member.role == Role::kFloor; }) -
+      members.begin());
+  std::vector<Result> results;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const double ratio = total(counts[i]) / total(counts[floor]);
+    results.push_back(
+        {members[i].name,
+         members[i].role,
+         ratio,
+         ratio,
+         ratio,
+         1,
+         0,
+         counts[i]});
+  }
+  return results;
+}
+
 // Throws std::runtime_error on a wrong result.
 std::vector<Result> measure(const Group& group) {
   const std::vector<Member> members = group.members();
@@ -150,6 +189,10 @@ std::vector<Result> measure(const Group& group) {
       member.run();
       return member.check();
     });
+  }
+
+  if (group.count) {
+    return counted(group, members);
   }
 
   Collector collector;
@@ -264,7 +307,12 @@ int run_benchmarks(
       if (results.empty()) {
         print_heading(chapter);
       }
-      results.push_back({group, measure(group)});
+      GroupResult result{group, measure(group)};
+      if (result.members.empty()) {
+        std::printf("\n%s: not measured\n", group.name.c_str());
+        continue;
+      }
+      results.push_back(std::move(result));
       print(results.back());
     }
     if (results.empty()) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Member {
   bool slow = false;                  // a quarter of the repetitions will do
 };
 
+// Instructions of one call, by the place that they are in: {"libtorch", 812}.
+using Instructions = std::map<std::string, double>;
+
 struct Group {
   std::string name; // what --filter is matched with
   std::string dtype;
@@ -35,6 +39,9 @@ struct Group {
   // Called when the group's turn comes, so that only one group's buffers exist
   // at a time. Exactly one member is the floor.
   std::function<std::vector<Member>()> members;
+  // Instead of timing: counts what a call of each member takes. An empty result
+  // says that it could not; the group is then left out.
+  std::function<std::vector<Instructions>()> count;
 };
 
 // The groups of a chapter; with `quick` one small group of each kind. Called

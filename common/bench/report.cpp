@@ -156,7 +156,13 @@ void write(std::ostream& out, const GroupResult& result) {
         << ", \"ratio\": " << member.ratio << ", \"low\": " << member.low
         << ", \"high\": " << member.high
         << ", \"repetitions\": " << member.repetitions
-        << ", \"seconds\": " << member.seconds << "}";
+        << ", \"seconds\": " << member.seconds;
+    const char* comma = ", \"instructions\": {";
+    for (const auto& [place, count] : member.instructions) {
+      out << comma << quoted(place) << ": " << count;
+      comma = ", ";
+    }
+    out << (member.instructions.empty() ? "}" : "}}");
     separator = ",\n";
   }
   out << "]}";
@@ -223,6 +229,14 @@ void print(const GroupResult& result) {
       std::printf("%9.1f", rate);
     }
     std::printf("%9zu\n", member.repetitions);
+    const char* before = "    instructions: ";
+    for (const auto& [place, count] : member.instructions) {
+      std::printf("%s%s %.0f", before, place.c_str(), count);
+      before = ", ";
+    }
+    if (!member.instructions.empty()) {
+      std::printf("\n");
+    }
   }
   std::fflush(stdout); // the next group takes seconds
 }

@@ -14,7 +14,8 @@ struct Result {
   Role role;
   double ratio, low, high; // median, first and third quartile
   size_t repetitions;
-  double seconds; // of one call, median
+  double seconds;            // of one call, median
+  Instructions instructions; // of one call, where they were counted
 };
 
 struct GroupResult {
@@ -23,7 +24,7 @@ struct GroupResult {
 
   // Of the group's bytes, whatever a member itself moves; 0 without bytes.
   double gb_per_s(double seconds) const {
-    return static_cast<double>(group.bytes) / seconds / 1e9;
+    return seconds == 0 ? 0 : static_cast<double>(group.bytes) / seconds / 1e9;
   }
   const Result& floor() const;
 };

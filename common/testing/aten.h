@@ -37,8 +37,10 @@ torch::stable::Tensor tensor(
   if (static_cast<size_t>(result.numel()) != data.size()) {
     throw std::invalid_argument("tensor: data does not fill the sizes");
   }
-  std::memcpy(
-      result.mutable_data_ptr<T>(), data.data(), data.size() * sizeof(T));
+  if (!data.empty()) { // else both pointers are null
+    std::memcpy(
+        result.mutable_data_ptr<T>(), data.data(), data.size() * sizeof(T));
+  }
   return result;
 }
 

@@ -3,7 +3,7 @@
 // (--report=FILE) and checks for leaks once, after the last case.
 //
 //   --library=FILE   the implementation under test
-//   --report=FILE    one JSON object a line: case, failure, end of case, leaks
+//   --report=FILE    one JSON object a line: loading, case, failure, end, leaks
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //   --seed=N         of the random shapes (default 1)
 //
@@ -254,6 +254,7 @@ int main(int argc, char** argv) {
   sigaction(SIGALRM, &action, nullptr);
 
   if (!arguments.library.empty()) {
+    Event("loading"); // may be the last: a registration can end the process
     handle = dlopen(arguments.library.c_str(), RTLD_NOW);
     if (handle == nullptr) {
       const std::string reason = dlerror();

@@ -36,8 +36,8 @@ HELP = {
     "compile": "The first error counts; a missing ; or } often belongs to the "
                "line above.",
     "link": "Something is declared and used but defined nowhere.",
-    "load": "The library was built, but uses a symbol that no library has: a "
-            "function that is declared but not defined, or a missing export.",
+    "load": "The library was built and does not load. An undefined symbol is "
+            "declared, but defined nowhere or not exported.",
     "todo": "This step is not done yet.",
     "test": "First what your code gave, then what the test wants of it.",
     "sanitizer": "The sanitizer saw memory or arithmetic used in a way that "
@@ -260,6 +260,8 @@ class _Check:
             if event["event"] == "load":
                 return self._load_error(event["error"], text)
         cases = _cases(events)
+        if not cases and any(e["event"] == "loading" for e in events):
+            return self._died_loading(status, text)
         if not cases:
             raise CannotRun(f"{self.test} ran no case (status {status}):\n"
                             f"{text[-2000:]}")
@@ -369,6 +371,17 @@ class _Check:
         terminate = re.search(r"what\(\): .*", text)
         message += [terminate[0]] if terminate else []
         return self._verdict("crash", message, step, file, line, text)
+
+    def _died_loading(self, status, text):
+        """Registration runs at load, and nothing can catch what it throws."""
+        died = self._died(status, text, [{"name": self.chapter.number}], None)
+        place = {"file": died["file"], "line": died["line"]} \
+            if died["file"] else self._anywhere()
+        return self._verdict(
+            "load", ["the process ended while the library was loaded",
+                     *died["message"],
+                     "a namespace opened twice, a misspelt dispatch key or a "
+                     "bad schema does that"], log=text, **place)
 
     def _own_frame(self, text):
         """The innermost frame of a sanitizer's stack in a file that is edited,

@@ -113,6 +113,22 @@ def test_null_pointer(implementation):
     assert "null pointer" in verdict["message"][0]
 
 
+@pytest.mark.parametrize("file, old, new, line, text", [
+    ("silu_and_mul_backward.cpp", "LIBRARY_FRAGMENT(wb04, m)",
+     "LIBRARY(wb04, m)", "m.def(\"silu", "ended by SEGV"),
+    ("silu_and_mul_backward.cpp", "IMPL(wb04, CPU, m)",
+     "IMPL(wb04, Cpu, m)", "TORCH_BOX(&silu_and_mul_backward)", "ended by SEGV"),
+    ("boxed_kernels.cpp", "silu_and_mul(Tensor input) ->",
+     "silu_and_mul(tensor input) ->", "LIBRARY(wb04, m)",
+     "aoti_torch_library_def"),
+])
+def test_mistake_in_a_registration(implementation, file, old, new, line, text):
+    mine = implementation("04")
+    mine.replace(file, old, new)
+    verdict = verdict_of(mine, "load", None, file, line)
+    assert text in " ".join(verdict["message"])
+
+
 def test_wrong_value(implementation):
     mine = implementation("01")
     mine.replace("numerics.h", "  bits += 0x7fff + ((bits >> 16) & 1);\n",
