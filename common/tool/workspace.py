@@ -108,8 +108,10 @@ def source_files(folder: Path) -> list[Path]:
     return sorted(
         path for path in folder.rglob("*")
         if path.is_file() and path.relative_to(folder) != Path("README.md")
-        and not any(part.startswith((".", "__pycache__", "build"))
-                    for part in path.relative_to(folder).parts))
+        and not any(part.startswith((".", "__pycache__"))
+                    for part in path.relative_to(folder).parts)
+        and not any(part.startswith("build")
+                    for part in path.relative_to(folder).parent.parts))
 
 
 def open_chapter(chapter: Chapter) -> None:
@@ -253,7 +255,7 @@ def configure(chapter: Chapter, folder: Path,
         return None
     if chapter.python_test.exists():  # its product is the build as it is
         return run(["cmake", "-G", "Ninja", "-S", folder, "-B", build,
-                    f"-DTORCH_ROOT:PATH={torch_root()}"])
+                    "-DACTIVATION_CUDA=OFF", f"-DTORCH_ROOT:PATH={torch_root()}"])
     pch = precompiled_header(folder)
     probe = ROOT / f"tests/{chapter.number}_probe.cpp"
     result = run([

@@ -79,8 +79,10 @@ def digest(folder):
 def metadata(id, backend, archs, folder):
     """What the loader reads before it imports anything."""
     about = {"type": kind(backend)}
-    if archs:
-        about["archs"] = archs
+    if archs:  # of GPUs: CMake's 75-real and 90 are 7.5 and 9.0+PTX
+        about["archs"] = [
+            f"{int(arch.split('-')[0]) / 10}" +
+            ("" if arch.endswith("-real") else "+PTX") for arch in archs]
     return {
         "name": NAME,
         "id": id,
@@ -101,8 +103,9 @@ def variant_name(backend):
 
 def make_variant(backend, header, library, build, *archs):
     id = Path(header).read_text().split()[-1]
+    for stale in Path(build).glob(f"torch*-{backend}-*"):
+        shutil.rmtree(stale)  # of whatever name: all would be published
     folder = Path(build) / variant_name(backend)
-    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(SOURCE / "torch-ext" / NAME, folder,
                     ignore=shutil.ignore_patterns("__pycache__", "*.in"))
     template = (SOURCE / "torch-ext" / NAME / "_ops.py.in").read_text()

@@ -95,24 +95,19 @@ spec.loader.exec_module(package)
 
 def test_08_1_a_module_for_every_python(library):
     from kernel_abi_check import ObjectFile
-    python(LOAD + "assert load().__name__ == id", library)
-    assert ObjectFile(library).check_python_abi("3.9") == []
     names = subprocess.run(["nm", "-D", "--undefined-only", library], text=True,
                            capture_output=True, check=True).stdout
-    assert re.findall(r"\b_?Py\w+", names) == ["PyModule_Create2"]
     # Twice, as where one kernel is loaded from two places.
-    python(LOAD + "load(), load()", library)
+    python(LOAD + "assert load().__name__ == load().__name__ == id", library)
+    assert ObjectFile(library).check_python_abi("3.9") == []
+    assert re.findall(r"\b_?Py\w+", names) == ["PyModule_Create2"]
 
 
 def test_08_2_a_namespace_of_its_own(library):
-    # Another version of this kernel is there already.
     done = python(LOAD + """
+# Another version of this kernel is there already.
 other = torch.library.Library("activation", "DEF")
 other.define("silu_and_mul(Tensor! out, Tensor input) -> ()")
-load()
-""", library, check=False)
-    assert done.returncode == 0, "another kernel's namespace was opened again"
-    python(LOAD + """
 load()
 names = {n.split("::")[0] for n in torch._C._dispatch_get_all_op_names()}
 assert id in names, f"the ops are not in the namespace {id}"
@@ -120,7 +115,9 @@ out, x = torch.empty(2, 4), torch.randn(2, 8)
 getattr(torch.ops, id).silu_and_mul(out, x)
 torch.testing.assert_close(
     out, torch.nn.functional.silu(x[:, :4]) * x[:, 4:])
-""", library)
+""", library, check=False)
+    assert done.returncode >= 0, "another kernel's namespace was opened again"
+    assert done.returncode == 0, done.stdout.strip().splitlines()[-1]
 
 
 def test_08_3_symbols_that_every_linux_has(library):
@@ -204,19 +201,16 @@ metadata.digest.validate(Digest.hash_variant(metadata.digest.algorithm, folder))
 
 
 def test_08_7_a_variant_that_is_chosen(build, variant, tmp_path):
-    python("""
-import sys
-from kernels.variants import parse_variant, resolve_variant
-found, trace = resolve_variant([parse_variant(sys.argv[1])], "cpu")
-assert found is not None, trace[0].reason
-""", variant.name)
     (tmp_path / "build").symlink_to(build)
     python("""
 import sys, torch
 from pathlib import Path
 from kernels import (LocalLayerRepository, Mode, get_kernel, get_local_kernel,
                      kernelize, use_kernel_forward_from_hub, use_kernel_mapping)
+from kernels.variants import parse_variant, resolve_variant
 folder = Path(sys.argv[1])
+found, trace = resolve_variant([parse_variant(sys.argv[2])], "cpu")
+assert found is not None, trace[0].reason
 kernel = get_kernel("your-name/activation", version=1, backend="cpu")
 assert get_local_kernel(folder, backend="cpu").silu_and_mul
 @use_kernel_forward_from_hub("SiluAndMul")
@@ -231,4 +225,4 @@ with use_kernel_mapping(mapping, inherit_mapping=False):
                       use_fallback=False)
 torch.testing.assert_close(
     model(x), torch.nn.functional.silu(x[:, :4]) * x[:, 4:])
-""", tmp_path, LOCAL_KERNELS=f"your-name/activation={tmp_path}")
+""", tmp_path, variant.name, LOCAL_KERNELS=f"your-name/activation={tmp_path}")

@@ -266,7 +266,7 @@ INLINE F above(F x, F least) {
 INLINE F round(F x) {
   return {_mm256_round_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// In two steps, so that a subnormal result is right. -252 <= n <= 254.
+// In two steps, so that a subnormal result is right.
 INLINE F times_two_to(F x, F n) {
   const __m256i whole = _mm256_cvtps_epi32(n.v);
   const __m256i half = _mm256_srai_epi32(whole, 1);
@@ -305,13 +305,15 @@ INLINE D above(D x, D least) {
 INLINE D round(D x) {
   return {_mm256_round_pd(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// -1022 <= n <= 1023.
 INLINE D times_two_to(D x, D n) {
-  const __m256i whole = _mm256_cvtepi32_epi64(_mm256_cvtpd_epi32(n.v));
-  return {
-      x.v *
-      _mm256_castsi256_pd(_mm256_slli_epi64(
-          _mm256_add_epi64(whole, _mm256_set1_epi64x(1023)), 52))};
+  const __m128i whole = _mm256_cvtpd_epi32(n.v);
+  const __m128i half = _mm_srai_epi32(whole, 1);
+  const auto power = [](__m128i e) {
+    return D{_mm256_castsi256_pd(_mm256_slli_epi64(
+        _mm256_add_epi64(_mm256_cvtepi32_epi64(e), _mm256_set1_epi64x(1023)),
+        52))};
+  };
+  return x * power(half) * power(_mm_sub_epi32(whole, half));
 }
 INLINE D rough_reciprocal(D x) {
   return {_mm256_div_pd(_mm256_set1_pd(1), x.v)};
@@ -424,7 +426,7 @@ INLINE V times_two_to(V x, V n) {
   constexpr Bits<V> kBias = sizeof(V) == 4 ? 127 : 1023;
   const Bits<V> whole =
       bits_of<Bits<V>>(n + kRound<V>) - bits_of<Bits<V>>(kRound<V>);
-  const Bits<V> half = sizeof(V) == 4 ? whole >> 1 : 0; // a double has room
+  const Bits<V> half = whole >> 1;
   const auto power = [](Bits<V> e) {
     return bits_of<V>(static_cast<Bits<V>>((e + kBias) << kBits));
   };

@@ -25,11 +25,11 @@ INLINE V polynomial(V x, double a, A... more) {
 
 //! [exp]
 // e^-a for a >= 0: 2^n * 2^r with |r| <= 1/2, and a polynomial for 2^r that is
-// good to 1.9e-9 for float and 2.6e-6 for 16 bits. NaN stays NaN. Where `a` is
-// cut off nothing is left of a product with the largest number of the dtype.
+// good to 1.9e-9 for float and 2.6e-6 for 16 bits. NaN stays NaN; where `a` is
+// cut off the result is 0.
 template <class V>
 INLINE V exp_minus(V a) {
-  a = min(splat<V>(kPrecise<V> ? 200 : 104), a);
+  a = min(splat<V>(kPrecise<V> ? 760 : 160), a);
   const V y = a * splat<V>(-1.4426950408889634);
   const V n = round(y);
   const V r = y - n;
@@ -107,7 +107,7 @@ struct GeluQuick {
 struct Gelu {
   template <class T, class V>
   INLINE static V call(V x) {
-    const V a = min(splat<V>(20), abs(x));
+    const V a = min(splat<V>(kPrecise<V> ? 40 : 20), abs(x));
     const V e = exp_minus(a * a * splat<V>(0.5));
     V left;
     if constexpr (kPrecise<V>) { // to 4.2e-9
