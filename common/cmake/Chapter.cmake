@@ -10,10 +10,6 @@ function(add_chapter name)
   string(SUBSTRING ${name} 0 2 number)
   string(SUBSTRING ${name} 3 -1 project)
 
-  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/python/test_${name}.py)
-    add_python_chapter(${name})
-    return()
-  endif()
   add_executable(${name}_test ${name}_test.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing)
   if(arg_TORCH)
@@ -56,18 +52,22 @@ function(add_chapter name)
   endif()
 endfunction()
 
-# A chapter whose product is loaded by Python, and tested there: only its
-# solution is built, optimised.
+# A chapter whose product is loaded by Python, and its steps are tested there.
+# What tests/NN_name_test.cpp has is run by ./workbook matrix on every libtorch.
 function(add_python_chapter name)
   if(CMAKE_PROJECT_INCLUDE)
-    return()
+    return() # sanitizers are for libraries that a test loads
   endif()
+  add_executable(${name}_test ${name}_test.cpp)
+  target_link_libraries(${name}_test PRIVATE workbook_testing workbook_torch)
+  set_target_properties(${name}_test PROPERTIES ENABLE_EXPORTS ON)
   ExternalProject_Add(${name}
     SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}
     BINARY_DIR ${CMAKE_BINARY_DIR}/solutions/${name}
     CMAKE_CACHE_ARGS
       -DTORCH_ROOT:PATH=${TORCH_ROOT}
       -DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}
+      -DACTIVATION_CUDA:BOOL=OFF
     INSTALL_COMMAND ""
     BUILD_ALWAYS ON)
 endfunction()

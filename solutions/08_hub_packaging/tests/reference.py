@@ -13,6 +13,10 @@ def _gelu_tanh(x):
     return x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
 
 
+def _fatrelu(x, threshold=0.0):  # 0 for NaN
+    return torch.where(x > threshold, x, torch.zeros_like(x))
+
+
 def _halves(activation, swapped=False):
     def call(x, *numbers):
         gate, up = x.chunk(2, -1)
@@ -37,7 +41,7 @@ REFERENCE = {
     "mul_and_silu": _halves(F.silu, swapped=True),
     "gelu_and_mul": _halves(_gelu),
     "gelu_tanh_and_mul": _halves(_gelu_tanh),
-    "fatrelu_and_mul": _halves(lambda x, threshold=0.0: x * (x > threshold)),
+    "fatrelu_and_mul": _halves(_fatrelu),
     "silu_and_mul_with_clamp": _with_clamp,
     "swigluoai_and_mul": _swigluoai,
     "silu": F.silu,
