@@ -1,6 +1,7 @@
 """The steps of chapter 08, on the variant that an implementation's build made.
 Each imports in a process of its own: what is wrong may end it."""
 
+import ast
 import os
 import re
 import subprocess
@@ -148,6 +149,15 @@ def test_08_3_symbols_that_every_linux_has(library):
     assert ObjectFile(library).check_manylinux("manylinux_2_28") == []
 
 
+def imported(file):
+    """The packages that a file imports by name."""
+    for node in ast.walk(ast.parse(file.read_text(), feature_version=(3, 9))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.split(".")[0]
+
+
 def test_08_4_a_package_without_a_fixed_name(variant):
     python(IMPORT + """
 assert sorted(package.__all__) == sorted(sys.argv[2].split()), \
@@ -161,6 +171,9 @@ assert package.silu_and_mul(out, x) is out
 foreign = {m for m in sys.modules if m.split(".")[0] == "activation"}
 assert not foreign, "it was imported by a fixed name"
 """, variant, " ".join([*FUNCTIONS, "layers"]))
+    for file in variant.rglob("*.py"):
+        foreign = set(imported(file)) - {"torch", *sys.stdlib_module_names}
+        assert not foreign, f"{file.name} imports {foreign}"
 
 
 def test_08_5_layers_without_a_state(variant):

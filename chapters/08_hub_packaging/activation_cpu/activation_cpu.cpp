@@ -27,9 +27,9 @@ const Level& choose_level() {
   const auto wanted = [&](const Level& level) {
     return asked == nullptr || std::strcmp(asked, level.name) == 0;
   };
-  const bool v3 = __builtin_cpu_supports("avx2") &&
-      __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-      __builtin_cpu_supports("bmi2");
+  // Every machine with AVX2 has F16C too, which clang has no word for.
+  const bool v3 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") &&
       __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -69,7 +69,7 @@ void activation_cpu(
           from + (begin / a.d * a.stride + column * in_turns) * bytes;
       row(to + begin * bytes,
           first,
-          first + a.d * bytes,
+          has_halves(op) ? first + a.d * bytes : first,
           n,
           numbers,
           past_cache);

@@ -30,8 +30,7 @@ struct FatreluAndMul {
 
 struct SiluAndMulWithClamp {
   static constexpr bool kInTurns = false;
-  explicit SiluAndMulWithClamp(const Numbers& numbers)
-      : limit(numbers.limit) {}
+  explicit SiluAndMulWithClamp(const Numbers& numbers) : limit(numbers.limit) {}
   template <class T, class V>
   INLINE V call(V gate, V up) const {
     gate = min(splat<V>(limit), gate);
@@ -44,8 +43,7 @@ struct SiluAndMulWithClamp {
 struct SwigluoaiAndMul {
   static constexpr bool kInTurns = true;
   explicit SwigluoaiAndMul(const Numbers& numbers)
-      : alpha(numbers.alpha),
-        limit(numbers.limit) {}
+      : alpha(numbers.alpha), limit(numbers.limit) {}
   template <class T, class V>
   INLINE V call(V gate, V up) const {
     gate = min(splat<V>(limit), gate);

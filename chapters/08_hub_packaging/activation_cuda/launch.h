@@ -6,8 +6,8 @@
 #include "plan.h"
 
 // Puts the kernel on `stream`, a cudaStream_t of the current device. A row of
-// the input holds `d` elements, or 2 d where the op has halves. Gives nullptr, or
-// why it could not; neither waits nor allocates.
+// the input holds `d` elements, or 2 d where the op has halves. Gives nullptr,
+// or why it could not; neither waits nor allocates.
 const char* launch(
     Op op,
     Dtype dtype,

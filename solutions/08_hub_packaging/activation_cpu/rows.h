@@ -30,7 +30,8 @@ struct Numbers {
   double limit = 0;     //     swigluoai, clamp
 };
 
-// out[i] for i < n, from `first` and, where the op has halves, `second`.
+// out[i] for i < n, from `first` and `second`: where the op has no halves, both
+// are the same. Where they lie in turns `second` is not looked at.
 // `past_cache` writes `out` by streaming stores; the caller fences.
 using Row = void (*)(
     void* out,

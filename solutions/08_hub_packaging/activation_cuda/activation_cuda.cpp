@@ -3,13 +3,14 @@
 #include "../torch-ext/arguments.h"
 #include "launch.h"
 
-#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
 #include <torch/headeronly/util/Exception.h>
 
 //! [stream]
 // Of libtorch_cuda.so, declared by torch only where all of CUDA is. Weak, so
-// that the library loads without it; and by no dlsym, which asks for glibc 2.34.
+// that the library loads without it; and by no dlsym, which asks for
+// glibc 2.34.
 extern "C" __attribute__((weak)) AOTITorchError
 aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 
@@ -33,8 +34,7 @@ void activation_cuda(
     return; // a launch of no blocks is an error
   }
   // A stream belongs to a device, which must be the current one.
-  const torch::stable::accelerator::DeviceGuard guard(
-      input.get_device_index());
+  const torch::stable::accelerator::DeviceGuard guard(input.get_device_index());
   void* const stream = current_stream(input.get_device_index());
   const activation::Tensors tensors{
       a.input.const_data_ptr(),
@@ -57,8 +57,7 @@ void activation_cuda(
             numbers,
             activation::plan_for(problem.vectors, width),
             stream);
-        STD_TORCH_CHECK(
-            error == nullptr, "activation: CUDA says: ", error);
+        STD_TORCH_CHECK(error == nullptr, "activation: CUDA says: ", error);
       });
   a.finish(out);
 }

@@ -41,8 +41,7 @@ struct InTurns {
 
   template <class T, int N>
   HOST_DEVICE Operands<T, N> read(const T* row, int64_t column) const {
-    return {
-        load<T, N>(row + 2 * column), load<T, N>(row + 2 * column + N)};
+    return {load<T, N>(row + 2 * column), load<T, N>(row + 2 * column + N)};
   }
 };
 
