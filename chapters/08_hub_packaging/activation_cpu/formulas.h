@@ -25,14 +25,11 @@ INLINE V polynomial(V x, double a, A... more) {
 
 //! [exp]
 // e^-a for a >= 0: 2^n * 2^r with |r| <= 1/2, and a polynomial for 2^r that is
-// good to 1.9e-9 for float and 2.6e-6 for 16 bits. NaN stays NaN; where `a` is
-// cut off the result is 0.
+// good to 1.9e-9 for float and 2.6e-6 for 16 bits. NaN stays NaN.
 template <class V>
 INLINE V exp_minus(V a) {
-  a = min(splat<V>(kPrecise<V> ? 760 : 160), a);
-  const V y = a * splat<V>(-1.4426950408889634);
-  const V n = round(y);
-  const V r = y - n;
+  V n;
+  const V r = fraction(a * splat<V>(-1.4426950408889634), n);
   if constexpr (kPrecise<V>) {
     return times_two_to(
         polynomial(
@@ -63,7 +60,7 @@ INLINE V exp_minus(V a) {
 template <class T, class V>
 INLINE V reciprocal(V x) {
   const V y = rough_reciprocal(x);
-  if constexpr (std::is_same_v<T, BFloat16>) {
+  if constexpr (std::is_same_v<T, BFloat16> || kPrecise<V>) {
     return y;
   } else {
     return y * (splat<V>(2) - x * y);

@@ -119,8 +119,11 @@ INLINE F above(F x, F least) {
   return {
       _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, least.v, _CMP_GT_OQ), x.v)};
 }
-INLINE F round(F x) {
-  return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT)};
+// y = n + r with a whole n and |r| <= 1/2. At infinity r is 0.
+INLINE F fraction(F y, F& n) {
+  const F r{_mm512_reduce_ps(y.v, _MM_FROUND_TO_NEAREST_INT)};
+  n = y - r;
+  return r;
 }
 INLINE F times_two_to(F x, F n) {
   return {_mm512_scalef_ps(x.v, n.v)};
@@ -154,8 +157,10 @@ INLINE D above(D x, D least) {
   return {
       _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x.v, least.v, _CMP_GT_OQ), x.v)};
 }
-INLINE D round(D x) {
-  return {_mm512_roundscale_pd(x.v, _MM_FROUND_TO_NEAREST_INT)};
+INLINE D fraction(D y, D& n) {
+  const D r{_mm512_reduce_pd(y.v, _MM_FROUND_TO_NEAREST_INT)};
+  n = y - r;
+  return r;
 }
 INLINE D times_two_to(D x, D n) {
   return {_mm512_scalef_pd(x.v, n.v)};
@@ -263,8 +268,12 @@ INLINE F if_negative(F sign, F then, F otherwise) {
 INLINE F above(F x, F least) {
   return {_mm256_and_ps(_mm256_cmp_ps(x.v, least.v, _CMP_GT_OQ), x.v)};
 }
-INLINE F round(F x) {
-  return {_mm256_round_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+// y = n + r with a whole n and |r| <= 1/2, for y < 0. Where y is cut off
+// nothing is left of 2^y.
+INLINE F fraction(F y, F& n) {
+  y = max(splat<F>(-230), y);
+  n.v = _mm256_round_ps(y.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return y - n;
 }
 // In two steps, so that a subnormal result is right.
 INLINE F times_two_to(F x, F n) {
@@ -302,8 +311,10 @@ INLINE D if_negative(D sign, D then, D otherwise) {
 INLINE D above(D x, D least) {
   return {_mm256_and_pd(_mm256_cmp_pd(x.v, least.v, _CMP_GT_OQ), x.v)};
 }
-INLINE D round(D x) {
-  return {_mm256_round_pd(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+INLINE D fraction(D y, D& n) {
+  y = max(splat<D>(-1100), y);
+  n.v = _mm256_round_pd(y.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return y - n;
 }
 INLINE D times_two_to(D x, D n) {
   const __m128i whole = _mm256_cvtpd_epi32(n.v);
@@ -416,8 +427,10 @@ template <class V>
 constexpr V kRound = sizeof(V) == 4 ? V(0x1.8p23) : V(0x1.8p52);
 
 template <class V>
-INLINE V round(V x) {
-  return x + kRound<V> - kRound<V>;
+INLINE V fraction(V y, V& n) {
+  y = max(V(sizeof(V) == 4 ? -230 : -1100), y);
+  n = y + kRound<V> - kRound<V>;
+  return y - n;
 }
 // In two steps, so that a subnormal result is right.
 template <class V>
