@@ -61,6 +61,12 @@ function(add_python_chapter name)
   add_executable(${name}_test ${name}_test.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing workbook_torch)
   set_target_properties(${name}_test PROPERTIES ENABLE_EXPORTS ON)
+  if(WORKBOOK_BENCH) # in Python too; this is its floor
+    string(SUBSTRING ${name} 0 2 number)
+    add_library(${name}_bench MODULE ${number}_floor.cpp)
+    target_link_libraries(${name}_bench PRIVATE workbook_torch)
+    set_target_properties(${name}_bench PROPERTIES PREFIX "" CXX_STANDARD 17)
+  endif()
   ExternalProject_Add(${name}
     SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}
     BINARY_DIR ${CMAKE_BINARY_DIR}/solutions/${name}

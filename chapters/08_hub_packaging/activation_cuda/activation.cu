@@ -24,14 +24,16 @@ struct Launch {
   const Plan& plan;
   cudaStream_t stream;
 
+  template <class T, int N, class Layout, class F>
+  void with(const Layout& layout, const F& f) const {
+    const auto threads = static_cast<unsigned>(plan.threads);
+    kernel<T, N><<<plan.blocks(problem.vectors), threads, 0, stream>>>(
+        problem, layout, f);
+  }
   template <class T, class Layout, class F>
   void of_type(const Layout& layout, const F& f) const {
-    const auto blocks = plan.blocks(problem.vectors);
-    const auto threads = static_cast<unsigned>(plan.threads);
-    with_width<T>(plan, [&](auto width) {
-      kernel<T, decltype(width)::value>
-          <<<blocks, threads, 0, stream>>>(problem, layout, f);
-    });
+    constexpr int kWide = 16 / sizeof(T);
+    plan.width == kWide ? with<T, kWide>(layout, f) : with<T, 1>(layout, f);
   }
   template <class Layout, class F>
   void operator()(const Layout& layout, const F& f) const {

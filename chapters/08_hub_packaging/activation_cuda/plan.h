@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 namespace activation {
 
@@ -90,17 +89,6 @@ void for_each_piece(
 }
 //! [for_each_piece]
 
-// Calls call(width) with the plan's width as a compile-time constant.
-template <class T, class Call>
-void with_width(const Plan& plan, const Call& call) {
-  constexpr int kWide = 16 / sizeof(T);
-  if (plan.width == kWide) {
-    call(std::integral_constant<int, kWide>());
-  } else {
-    call(std::integral_constant<int, 1>());
-  }
-}
-
 //! [run_on_host]
 // What the GPU does in parallel, one thread after the other: the blocks
 // [begin, end) of a launch.
@@ -113,13 +101,14 @@ void run_on_host(
     uint32_t begin,
     uint32_t end) {
   const auto threads = static_cast<uint32_t>(plan.threads);
-  with_width<T>(plan, [&](auto width) {
-    for (uint32_t b = begin; b < end; ++b) {
-      for (uint32_t t = 0; t < threads; ++t) {
-        run_thread<T, width, kInFlight>(problem, layout, f, {b, t, threads});
-      }
+  constexpr int kWide = 16 / sizeof(T);
+  for (uint32_t b = begin; b < end; ++b) {
+    for (uint32_t t = 0; t < threads; ++t) {
+      plan.width == kWide
+          ? run_thread<T, kWide, kInFlight>(problem, layout, f, {b, t, threads})
+          : run_thread<T, 1, kInFlight>(problem, layout, f, {b, t, threads});
     }
-  });
+  }
 }
 //! [run_on_host]
 
