@@ -47,27 +47,47 @@ def verdict(row: dict) -> str:
     return there if back in (there, "only from Python") else f"{there}, {back}"
 
 
-def conversions(results: list[dict]) -> str:
+def by_version(versions: list[str], cells: list[str]) -> str:
+    """Cells in the order of versions; neighbours that agree are one."""
+    runs = []  # [text, first version, last version]
+    for version, text in zip(versions, cells):
+        minor = version.rsplit(".", 1)[0]
+        if runs and runs[-1][0] == text:
+            runs[-1][2] = minor
+        else:
+            runs.append([text, minor, minor])
+    if len(runs) == 1:
+        return runs[0][0]
+    return "; ".join(
+        (first if first == last else f"{first} to {last}") + f": {text}"
+        for text, first, last in runs)
+
+
+def in_order(results: list[dict]) -> list[str]:
+    """Sorts the results by libtorch's version, and gives these."""
     results.sort(key=lambda r: [int(n) for n in r["libtorch"].split(".")])
-    lines = ["| schema | in the extension | the slot | " +
-             " | ".join(r["libtorch"] for r in results) + " |",
-             "|---|---|---|" + "---|" * len(results)]
+    return [r["libtorch"] for r in results]
+
+
+def conversions(results: list[dict]) -> str:
+    versions = in_order(results)
+    lines = ["| schema | in the extension | the slot | libtorch "
+             f"{versions[0]} to {versions[-1]} |", "|---|---|---|---|"]
     for rows in zip(*(r["rows"] for r in results)):
         first = rows[0]
         extension = f"`{first['extension']}`" if first["extension"] else "none"
         lines.append(f"| `{first['schema']}` | {extension} | {first['slot']} | "
-                     + " | ".join(map(verdict, rows)) + " |")
+                     f"{by_version(versions, [*map(verdict, rows)])} |")
     return "\n".join(lines) + "\n"
 
 
 def ownership(results: list[dict]) -> str:
-    results.sort(key=lambda r: [int(n) for n in r["libtorch"].split(".")])
-    lines = ["| after a call | " +
-             " | ".join(r["libtorch"] for r in results) + " |",
-             "|---|" + "---|" * len(results)]
+    versions = in_order(results)
+    lines = [f"| after a call | libtorch {versions[0]} to {versions[-1]} |",
+             "|---|---|"]
     for what in results[0]["facts"]:
-        lines.append(f"| {what} | " +
-                     " | ".join(r["facts"][what] for r in results) + " |")
+        cells = [r["facts"][what] for r in results]
+        lines.append(f"| {what} | {by_version(versions, cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 solution that keeps its place, so that only what is changed is compiled."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ sys.path.insert(0, str(ROOT / "common/tool"))
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true",
                      help="ladders, mutants, documentation and lint as well")
+    parser.addoption("--fire", type=int, default=2, metavar="SECONDS",
+                     help="how long each op is under fire")
     parser.addoption("--implementation", type=Path, metavar="BUILD",
                      help="the build that a chapter's steps are tested on")
     parser.addoption("--steps-report", type=Path, metavar="FILE",
@@ -57,9 +60,17 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "full: only with --full")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full"):
         items[:] = [i for i in items if i.get_closest_marker("full") is None]
+    # Several processes (-n) share the work: a chapter's ladder and mutants stay
+    # together, so that only what changes is compiled; all else is one group,
+    # since it builds in the checkout's own folders.
+    for item in items:
+        found = re.match(r"test_(?:ladder|mutant_is_caught)\[(\d\d)", item.name)
+        item.add_marker(pytest.mark.xdist_group(
+            found[1] if found else "the rest"))
 
 
 class Implementation:
@@ -67,7 +78,8 @@ class Implementation:
 
     def __init__(self, chapter):
         self.chapter = chapter
-        self.folder = ROOT / "build/scratch" / chapter.name
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+        self.folder = ROOT / "build/scratch" / worker / chapter.name
 
     def copy_of(self, folder):
         from workspace import source_files
@@ -115,7 +127,6 @@ def implementation():
 def workbook():
     """Runs ./workbook with arguments; gives status, output and errors."""
     def call(*arguments, cwd=ROOT, **environment):
-        import os
         return subprocess.run(
             [str(ROOT / "workbook"), *map(str, arguments)], cwd=cwd, text=True,
             env={**os.environ, **environment}, capture_output=True,

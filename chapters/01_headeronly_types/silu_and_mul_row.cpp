@@ -92,6 +92,8 @@ template <class T>
       }
     }
   }
+#else
+  (void)streaming; // plain stores
 #endif
   span(out + i, gate + i, up + i, d - i);
 }

@@ -28,11 +28,13 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / \
     "libtorch-stable-abi-workbook"
 NEEDED_GB = 1.6  # the largest wheel, and what is unpacked of it
 
+SCHEMAS = "torchgen/packaged/ATen/native/native_functions.yaml"
+
 _KEEP = re.compile(
     r"torch/lib/lib(torch_cpu|c10|torch|torch_global_deps|shm)\.so|"
     r"torch/lib/lib(gomp|gfortran)[^/]*\.so[^/]*|torch\.libs/.*|"
     r"torch/include/torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/.*|"
-    r"nvidia/.*/lib(cudart|cupti)\.so\.\d+")
+    r"nvidia/.*/lib(cudart|cupti)\.so\.\d+|" + re.escape(SCHEMAS))
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -212,6 +212,19 @@ def matrix(arguments) -> int:
          *(["--json", arguments.json] if arguments.json else [])])
 
 
+def schemas(arguments) -> int:
+    import subprocess
+    return subprocess.call(
+        [sys.executable, ROOT / "common/schemas", arguments.library,
+         *(["--torch", *arguments.torch] if arguments.torch else [])])
+
+
+def docs(arguments) -> int:
+    import subprocess
+    return subprocess.call([sys.executable, ROOT / "docs/build.py",
+                            *(["--open"] if arguments.open else [])])
+
+
 def doctor(arguments) -> int:
     import diagnosis
     return diagnosis.report()
@@ -251,10 +264,17 @@ def main() -> int:
     sub.add_argument("versions", nargs="*", metavar="VERSION",
                      help="of torch, as 2.10.0; default: one of each minor")
     sub.add_argument("--json", metavar="FILE", help="write the result there")
+    sub = add("schemas", schemas, "a library's calls by name, against libtorch")
+    sub.add_argument("library", metavar="LIBRARY",
+                     help="a shared library that uses call_op.h, or its folder")
+    sub.add_argument("--torch", nargs="+", metavar="VERSION",
+                     help="as 2.10.0, fetched if need be, or all")
     sub = add("test", test, "the workbook's own tests")
     sub.add_argument("--full", action="store_true",
                      help="with ladders, mutants, documentation, lint and "
                           "the matrix")
+    sub = add("docs", docs, "the documentation, its links checked")
+    sub.add_argument("--open", action="store_true", help="show it in a browser")
     add("doctor", doctor, "what this machine has, with verdicts")
 
     arguments = parser.parse_args()

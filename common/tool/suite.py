@@ -25,7 +25,7 @@ def run_all(full: bool) -> int:
     _stage("The workbook's rules, tool and templates" if not full else
            "The same, with ladders, mutants, documentation and lint",
            [sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
-            "-p", "no:cacheprovider", "tests",
+            "-p", "no:cacheprovider", "-n", "auto", "--dist", "loadgroup", "tests",
             *(["--full"] if full else [])], counts, _pytest_counts)
     if full:
         _stage("Each solution on each libtorch, with the headers of each",
@@ -71,7 +71,7 @@ def _pytest_counts(text):
 
 
 def _need_pytest():
-    if run([sys.executable, "-c", "import pytest"]).returncode == 0:
+    if run([sys.executable, "-c", "import pytest, xdist"]).returncode == 0:
         return
     wanted = re.findall(r"^(?!torch==)\S+==\S+", (ROOT / "requirements.txt")
                         .read_text(), re.M)

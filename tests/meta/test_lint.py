@@ -1,6 +1,5 @@
 """Format, static analysis, scripts, and that the project speaks of itself."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -66,10 +65,6 @@ def test_no_trailing_blanks_and_no_long_code_lines():
                 assert len(line) <= 100, f"{name}:{number}"
 
 
-def test_links_in_markdown_exist():
-    for name in files("*.md"):
-        folder = (ROOT / name).parent
-        text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / name).read_text(),
-                      flags=re.S)  # code may hold a[b](c)
-        for link in re.findall(r"\]\(([^)#:\s]+)\)", text):
-            assert (folder / link).exists(), f"{name}: {link}"
+@pytest.mark.full
+def test_spelling():
+    passes([sys.executable, "-m", "codespell_lib", *files()])

@@ -61,7 +61,7 @@ def test_torch_is_found_by_the_python_on_the_path(tmp_path):
         ["cmake", "-G", "Ninja", "-S", chapter.solution, "-B", tmp_path / "b"],
         env=env, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
-    assert f"TORCH_ROOT" not in done.stderr
+    assert "TORCH_ROOT" not in done.stderr
 
 
 def symbols(library, *options):
@@ -99,4 +99,4 @@ def test_exports_only_what_it_means_to(chapter):
             continue  # GNU ld exports its own, because libtorch has them too
         assert name.startswith((f"wb{chapter.number}", "PyInit_")) or \
             "std::" in line or "typeinfo" in line or \
-            name in ("__bss_start", "_edata", "_end"), line  # the linker's own
+            name == "call_op_declared", line  # for ./workbook schemas

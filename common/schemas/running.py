@@ -1,0 +1,70 @@
+"""Prints, as JSON, what a library calls by name and the schemas that the
+running libtorch has for it. It needs C shims alone, and no Python of torch.
+
+    running.py LIBTORCH_CPU LIBRARY     LD_LIBRARY_PATH chooses the version
+"""
+
+import ctypes
+import json
+import os
+import sys
+
+VISIT = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+KERNEL = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+
+
+def declared(library) -> list[str]:
+    lines = []
+    try:
+        list_them = library.call_op_declared
+    except AttributeError:
+        sys.exit("the library declares no call: it exports no "
+                 "call_op_declared, as one that uses call_op.h does")
+    list_them(VISIT(lambda call: lines.append(call.decode())))
+    return sorted(set(lines))
+
+
+def schema(torch, name: str) -> str:
+    """"" if there is no such op. A kernel that is registered a second time is
+    warned of, with the schema; and only once in a process: hence the fork."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(write, 2)
+        namespace, op = name.split("::")
+        library, kernel = ctypes.c_void_p(), KERNEL(lambda *_: None)
+        torch.aoti_torch_library_init_impl(  # Vulkan: a key that nobody uses
+            namespace.encode(), b"Vulkan", b"", 0, ctypes.byref(library))
+        for _ in range(2):
+            torch.torch_library_impl(
+                library, op.encode(), kernel,
+                ctypes.c_uint64(torch.aoti_torch_abi_version()))
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, errors="replace") as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    for line in text.splitlines():
+        _, found, rest = line.partition("operator: ")
+        if found and rest.startswith(name + "("):
+            return rest
+    return ""
+
+
+def main() -> None:
+    torch = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+    torch.aoti_torch_abi_version.restype = ctypes.c_uint64
+    version = torch.aoti_torch_abi_version()
+    calls = declared(ctypes.CDLL(os.path.abspath(sys.argv[2])))
+    if not schema(torch, "aten::empty_like"):  # which every version has
+        sys.exit("this libtorch does not print schemas as those before did")
+    print(json.dumps({
+        "libtorch": f"{version >> 56}.{version >> 48 & 255}",
+        "calls": calls,
+        "schemas": {call: schema(torch, call[:call.index("(")])
+                    for call in calls}}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+// declared.h: a library's calls by name, listed as text, so that they can be
+// compared with the schemas of libtorch. Part of call_op.h.
+#pragma once
+
+#include "stack.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+// Hidden: each library has a list of its own, also in a process with others.
+#pragma GCC visibility push(hidden)
+namespace call_op {
+
+using torch::stable::Tensor;
+
+//! [types]
+// A type as schemas have it; null if it does not cross.
+template <class T>
+inline constexpr const char* kName = nullptr;
+template <>
+inline constexpr const char* kName<bool> = "bool";
+template <>
+inline constexpr const char* kName<int64_t> = "int";
+template <>
+inline constexpr const char* kName<double> = "float";
+template <>
+inline constexpr const char* kName<std::string> = "str";
+template <>
+inline constexpr const char* kName<Tensor> = "Tensor";
+template <>
+inline constexpr const char* kName<c10::ScalarType> = "ScalarType";
+template <>
+inline constexpr const char* kName<c10::Layout> = "Layout";
+template <>
+inline constexpr const char* kName<c10::MemoryFormat> = "MemoryFormat";
+template <>
+inline constexpr const char* kName<torch::stable::Device> = "Device";
+
+template <class T>
+struct Type {
+  static constexpr bool crosses = kName<T> != nullptr;
+  static std::string text() {
+    return kName<T>;
+  }
+};
+template <class T>
+struct Type<std::optional<T>> {
+  static constexpr bool crosses = Type<T>::crosses;
+  static std::string text() {
+    return Type<T>::text() + "?";
+  }
+};
+template <class T>
+struct Type<std::vector<T>> {
+  static constexpr bool crosses = Type<T>::crosses;
+  static std::string text() {
+    return Type<T>::text() + "[]";
+  }
+};
+
+// "(Tensor, int[]?)"
+template <class... T>
+std::string in_parentheses() {
+  std::string text;
+  ((text += (text.empty() ? "" : ", ") + Type<T>::text()), ...);
+  return "(" + text + ")";
+}
+//! [types]
+
+//! [declared]
+// One call. It enters the list when the library is loaded.
+struct Declared {
+  const char* name;
+  const char* overload;
+  std::string (*signature)();
+  const Declared* next;
+
+  Declared(const char* name, const char* overload, std::string (*signature)())
+      : name(name), overload(overload), signature(signature), next(first) {
+    first = this;
+  }
+  static inline const Declared* first = nullptr;
+};
+//! [declared]
+
+} // namespace call_op
+#pragma GCC visibility pop
+
+//! [export]
+// Calls visit("aten::mul.Tensor(Tensor, Tensor) -> Tensor") for each call that
+// this library makes through call_op.h.
+extern "C" __attribute__((visibility("default"), used)) inline void
+call_op_declared(void (*visit)(const char* call)) {
+  const auto* call = call_op::Declared::first;
+  for (; call != nullptr; call = call->next) {
+    const std::string dot = *call->overload == 0 ? "" : ".";
+    visit((call->name + dot + call->overload + call->signature()).c_str());
+  }
+}
+//! [export]

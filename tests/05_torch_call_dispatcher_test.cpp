@@ -1,0 +1,504 @@
+// Tests of chapter 05: a case a step, in which every slot that changes hands is
+// watched and drawn, and cases for what libtorch itself does with calls by
+// name.
+#include "testing/aten.h"
+#include "testing/border.h"
+#include "testing/dispatcher.h"
+#include "testing/fact.h"
+#include "testing/guarded_stack.h"
+#include "testing/library.h"
+#include "testing/random.h"
+#include "testing/refusal.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace workbook;
+using doctest::Approx;
+using doctest::Contains;
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+using Handle = AtenTensorHandle;
+
+namespace {
+
+const std::map<std::string, Schema> kOps = {
+    {"aten::frexp.Tensor", {{"Tensor"}, {"Tensor", "Tensor"}}},
+    {"aten::sum.dim_IntList",
+     {{"Tensor", "int[]?", "bool", "ScalarType?"}, {"Tensor"}}},
+    {"aten::max.dim", {{"Tensor", "int", "bool"}, {"Tensor", "Tensor"}}},
+    {"aten::maximum.out", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
+    {"aten::clamp.Tensor", {{"Tensor", "Tensor?", "Tensor?"}, {"Tensor"}}},
+    {"aten::linear", {{"Tensor", "Tensor", "Tensor?"}, {"Tensor"}}},
+    {"wb05::silu_and_mul", {{"Tensor"}, {"Tensor"}}},
+    {"wb05::swiglu_mlp", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
+    {"wb05_probe::nothing", {{}, {}}},
+    {"wb05_probe::refuse", {{"Tensor", "int"}, {"Tensor"}}},
+    {"wb05_probe::numbers", {{"Tensor", "int", "float", "bool"}, {"Tensor"}}},
+    {"wb05_probe::to_dtype", {{"Tensor", "ScalarType"}, {"Tensor"}}},
+};
+
+Tensor adopt(Handle handle) {
+  return Tensor(handle);
+}
+Tensor adopt(StableIValue slot) {
+  return Tensor(slots::pointer<Handle>(slot));
+}
+bool has_error_text() { // since 2.13
+  return exception_text() != nullptr;
+}
+doctest::String said(const std::string& text) {
+  return text.c_str();
+}
+
+// For comparing by ==, which shows the numbers.
+template <class T>
+std::string list(const std::vector<T>& numbers) {
+  std::ostringstream text;
+  for (const T number : numbers) {
+    text << (text.tellp() == 0 ? "" : " ") << number;
+  }
+  return text.str();
+}
+
+// What `call` throws, as text; its allocations are not followed.
+template <class Call>
+std::string thrown(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    const Ledger::Pause pause;
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+// What the library under test calls by name: a line each, as in
+// "aten::mul.Tensor(Tensor, Tensor) -> Tensor".
+std::string declared() {
+  static std::string lines;
+  lines.clear();
+  function<void(void (*)(const char*))>("call_op_declared")(
+      [](const char* call) { lines += std::string(call) + "\n"; });
+  return lines;
+}
+
+std::vector<float> random_values(size_t count, Random& random) {
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = random.normal(1);
+  }
+  return values;
+}
+
+} // namespace
+
+TEST_CASE("05.1 a declared call packs by its declared types") {
+  const Tensor input = tensor<float>({1, 2}, {2});
+  const Named names{{input, "input"}};
+  auto* const pack =
+      function<void(Handle, ScalarType, StableIValue*)>("wb05_pack");
+  const std::vector<std::string> types = {
+      "Tensor",
+      "int",
+      "float",
+      "bool",
+      "int?",
+      "int[]",
+      "Tensor?",
+      "str",
+      "ScalarType"};
+  const double one = 1;
+  const std::vector<std::string> expected = {
+      "input",
+      "0x0",
+      slots::draw("float", torch::stable::detail::from(one)), // not int 1
+      "0x1",
+      "None",
+      "[0x2, 0x3]",
+      "input",
+      "\"a longer text\"",
+      slots::draw(
+          "ScalarType", torch::stable::detail::from(ScalarType::BFloat16))};
+  std::vector<std::string> drawn;
+  REQUIRE(watch({}, [&](Border&) {
+            const GuardedStack stack(types.size());
+            pack(input.get(), ScalarType::BFloat16, stack.data());
+            const Ledger::Pause pause;
+            drawn.clear();
+            for (size_t i = 0; i < types.size(); ++i) {
+              drawn.push_back(slots::draw(types[i], stack[i]));
+              slots::release(types[i], stack[i]);
+            }
+          }) == "");
+  for (size_t i = 0; i < types.size(); ++i) {
+    INFO("slot " << i << ", of type " << types[i]);
+    CHECK(drawn[i] == expected[i]);
+  }
+
+  // The last one cannot be packed: the eight before it are released.
+  std::string text;
+  REQUIRE(watch({}, [&](Border&) {
+            StableIValue stack[9] = {};
+            text = thrown([&] {
+              pack(input.get(), static_cast<ScalarType>(0x7f), stack);
+            });
+          }) == "");
+  CHECK(said(text) == Contains("Not yet supported ScalarType"));
+}
+
+TEST_CASE("05.2 returns become a value or a tuple, and none is left") {
+  const Tensor first = tensor<float>({1, 2}, {2});
+  const Tensor second = tensor<float>({3, 4}, {2});
+  const Named names{{first, "first"}, {second, "second"}};
+  auto* const one = function<Handle(StableIValue*)>("wb05_take_one");
+  auto* const two = function<void(StableIValue*, Handle*)>("wb05_take_two");
+  auto* const many = function<size_t(StableIValue*)>("wb05_take_list");
+  std::string values_of_one, values_of_two;
+  REQUIRE(watch({}, [&](Border&) {
+            StableIValue stack[] = {slots::make("Tensor", first.get()), 99};
+            const Tensor taken = adopt(one(stack));
+            const Ledger::Pause pause;
+            values_of_one = list(values<float>(taken));
+          }) == "");
+  CHECK(values_of_one == "1 2");
+  REQUIRE(watch({}, [&](Border&) {
+            StableIValue stack[] = {
+                slots::make("Tensor", first.get()),
+                slots::make("Tensor", second.get()),
+                99};
+            Handle out[2] = {};
+            two(stack, out);
+            const Tensor a = adopt(out[0]), b = adopt(out[1]);
+            const Ledger::Pause pause;
+            values_of_two =
+                list(values<float>(a)) + ", " + list(values<float>(b));
+          }) == "");
+  CHECK(values_of_two == "1 2, 3 4");
+  REQUIRE(watch({}, [&](Border&) {
+            StableIValue stack[] = {slots::make("Tensor[]", first.get())};
+            CHECK(many(stack) == 2);
+          }) == "");
+}
+
+TEST_CASE("05.3 a call: room, the code, and why it failed") {
+  const Tensor input = tensor<float>({1, 6, -10, 0}, {4});
+  const Named names{{input, "input"}};
+  auto* const frexp = function<void(Handle, Handle*)>("wb05_frexp");
+  auto* const numbers = function<const char*(Handle)>("wb05_numbers");
+  auto* const refuse = function<void(Handle, int64_t)>("wb05_refuse");
+  auto* const to_dtype = function<void(Handle, ScalarType)>("wb05_to_dtype");
+  auto* const nothing = function<void()>("wb05_nothing");
+
+  // Two returns for one argument; no argument and no return.
+  REQUIRE(watch(kOps, [&](Border&) {
+            Handle out[2];
+            frexp(input.get(), out);
+            adopt(out[0]), adopt(out[1]);
+            nothing();
+          }) == "");
+  Handle out[2];
+  frexp(input.get(), out);
+  CHECK(list(values<float>(adopt(out[0]))) == "0.5 0.75 -0.625 0");
+  CHECK(list(values<int32_t>(adopt(out[1]))) == "1 3 4 0");
+
+  // 3 and 4 in the call; int and float in the schema.
+  std::string text;
+  REQUIRE(watch(kOps, [&](Border&) {
+            const char* const got = numbers(input.get());
+            const Ledger::Pause pause;
+            text = got;
+          }) == "");
+  CHECK(text == "3 4.000000 false");
+
+  // The kernel throws: all was taken, and nothing may be released again.
+  std::string picture, on_stderr;
+  const auto refused = [&] {
+    const CapturedStderr captured;
+    text = thrown([&] { refuse(input.get(), 42); });
+    const Ledger::Pause pause;
+    on_stderr = captured.text();
+  };
+  REQUIRE(
+      watch(
+          kOps, [&](Border&) { refused(); }, &picture) == "");
+  CHECK(said(picture) == Contains("argument Tensor input: released once"));
+  CHECK(said(text) == Contains("wb05_probe::refuse"));
+  if (has_error_text()) {
+    CHECK(said(text) == Contains("refused because of 42"));
+  } else {
+    CHECK(said(text) == Contains("stderr"));
+    CHECK(said(on_stderr) == Contains("refused because of 42"));
+  }
+
+  // An argument cannot be packed: libtorch is not called.
+  REQUIRE(
+      watch(
+          kOps,
+          [&](Border&) {
+            text = thrown(
+                [&] { to_dtype(input.get(), static_cast<ScalarType>(0x7f)); });
+          },
+          &picture) == "");
+  CHECK(said(text) == Contains("Not yet supported ScalarType"));
+  CHECK(picture == "");
+
+  // No such op: its arguments are lost, in a process of their own.
+  text = in_child([&] { function<void(Handle)>("wb05_absent")(input.get()); });
+  CHECK(said(text) == Contains("wb05_probe::absent"));
+  CHECK(said(text) == Contains("by_design"));
+  if (has_error_text()) {
+    CHECK(said(text) == Contains("Could not find schema"));
+  }
+
+  // What is called is listed, with its types.
+  const std::string lines = declared();
+  CHECK(
+      said(lines) ==
+      Contains("aten::frexp.Tensor(Tensor) -> (Tensor, Tensor)\n"));
+  CHECK(
+      said(lines) ==
+      Contains("wb05_probe::numbers(Tensor, int, float, bool) -> Tensor\n"));
+  CHECK(said(lines) == Contains("wb05_probe::nothing() -> ()\n"));
+}
+
+namespace {
+
+// Calls an op on `slots`, behind which lie zeros that AddressSanitizer holds to
+// be beyond the end. Gives its complaint, "" for none; the returns are in
+// slots.
+std::string with_short_stack(
+    const char* op, const char* overload, std::vector<StableIValue>& slots) {
+  std::vector<StableIValue> room(32);
+  std::copy(slots.begin(), slots.end(), room.begin());
+#if defined(__SANITIZE_ADDRESS__)
+  StableIValue* const end = room.data() + slots.size();
+  const size_t beyond = (room.size() - slots.size()) * sizeof(StableIValue);
+  __asan_poison_memory_region(end, beyond);
+#endif
+  const std::string text = thrown([&] { call_op(op, overload, room.data()); });
+#if defined(__SANITIZE_ADDRESS__)
+  CHECK(__asan_region_is_poisoned(end, beyond) == end);
+  __asan_unpoison_memory_region(end, beyond);
+#endif
+  std::copy_n(room.begin(), slots.size(), slots.begin());
+  return text == "(nothing was thrown)" ? "" : text;
+}
+
+} // namespace
+
+// What ./workbook schemas rejects in tests/05_planted.cpp.
+TEST_CASE("05 AddressSanitizer lets each wrong declaration pass") {
+  const Tensor input = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const auto self = [&] { return slots::make("Tensor", input.get()); };
+
+  // aten::zeros_like with one slot of six, aten::sum.dim_IntList with three of
+  // four: both succeed, and are right, because zeros follow.
+  std::vector<StableIValue> one = {self()};
+  CHECK(with_short_stack("aten::zeros_like", "", one) == "");
+  CHECK(list(values<float>(adopt(one[0]))) == "0 0 0 0 0 0");
+  std::vector<StableIValue> three = {self(), 0, 1};
+  CHECK(with_short_stack("aten::sum", "dim_IntList", three) == "");
+  CHECK(list(values<float>(adopt(three[0]))) == "21");
+
+  // A page that cannot be read ends it at once.
+  const GuardedStack short_stack(1);
+  CHECK(
+      in_child(
+          [&] {
+            short_stack[0] = self();
+            call_op("aten::zeros_like", "", short_stack.data());
+          },
+          &short_stack) == "SIGSEGV at slot 1 of a stack of 1");
+
+  // A double for the Scalar alpha, though it has a default: libtorch refuses
+  // it, on every version, when the call is made.
+  std::string text = in_child([&] {
+    std::vector<StableIValue> slots = {
+        self(), self(), torch::stable::detail::from(1.0)};
+    throw std::runtime_error(with_short_stack("aten::add", "Tensor", slots));
+  });
+  CHECK(said(text) == Contains("Not yet supported conversion"));
+  CHECK(said(text) == Contains("Scalar"));
+
+  // Fifteen arguments, as in 2.10 and 2.11, for aten::_flash_attention_forward,
+  // which has 17 since 2.12. There is no kernel for a CPU, and that is all it
+  // says.
+  text = in_child([&] {
+    std::vector<StableIValue> slots = {self(), self(), self()};
+    slots.resize(15);
+    throw std::runtime_error(
+        with_short_stack("aten::_flash_attention_forward", "", slots));
+  });
+  CHECK(said(text) == Contains("Could not run"));
+}
+
+TEST_CASE("05.4 all arguments of the schema, for no default is filled in") {
+  const Tensor input = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Named names{{input, "input"}};
+  auto* const sum =
+      function<Handle(Handle, const int64_t*, size_t)>("wb05_sum");
+  const int64_t last[] = {-1};
+  std::string picture;
+  REQUIRE(
+      watch(
+          kOps, [&](Border&) { adopt(sum(input.get(), last, 1)); }, &picture) ==
+      "");
+  CHECK(said(picture) == Contains("slot 3  argument ScalarType?"));
+  const struct {
+    std::vector<int64_t> dims;
+    const char* values;
+    std::vector<int64_t> sizes;
+  } rows[] = {
+      {{1}, "6 15", {2, 1}},
+      {{-2}, "5 7 9", {1, 3}},
+      {{0, 1}, "21", {1, 1}},
+      {{}, "21", {1, 1}}}; // none is all of them
+  for (const auto& row : rows) {
+    const Tensor result =
+        adopt(sum(input.get(), row.dims.data(), row.dims.size()));
+    CHECK(list(values<float>(result)) == row.values);
+    CHECK(list(result.sizes().vec()) == list(row.sizes));
+  }
+  const int64_t twice[] = {1, 1};
+  if (has_error_text()) {
+    CHECK(refusal([&] {
+            adopt(sum(input.get(), twice, 2));
+          }) == Contains("dim 1 appears multiple times"));
+  }
+  CHECK(
+      said(declared()) ==
+      Contains("aten::sum.dim_IntList(Tensor, int[]?, bool, ScalarType?) -> "
+               "Tensor\n"));
+}
+
+TEST_CASE("05.5 overloads, several returns, and out that comes back") {
+  const Tensor input = tensor<float>({1, 5, 3, 4, 2, 6}, {2, 3});
+  const Tensor other = tensor<float>({2, 2, 2, 5, 5, 5}, {2, 3});
+  const Tensor out = tensor<float>({0, 0, 0, 0, 0, 0}, {2, 3});
+  const Named names{{input, "self"}, {other, "other"}, {out, "out"}};
+  auto* const max = function<void(Handle, int64_t, Handle*)>("wb05_max");
+  REQUIRE(watch(kOps, [&](Border&) {
+            Handle both[2];
+            max(input.get(), 1, both);
+            adopt(both[0]), adopt(both[1]);
+          }) == "");
+  Handle both[2];
+  max(input.get(), 1, both);
+  const Tensor largest = adopt(both[0]);
+  CHECK(list(values<float>(largest)) == "5 6");
+  CHECK(largest.dim() == 1);
+  CHECK(list(values<int64_t>(adopt(both[1]))) == "1 2");
+
+  auto* const maximum_into =
+      function<void(Handle, Handle, Handle)>("wb05_maximum_into");
+  std::string picture;
+  REQUIRE(
+      watch(
+          kOps,
+          [&](Border&) { maximum_into(out.get(), input.get(), other.get()); },
+          &picture) == "");
+  CHECK(said(picture) == Contains("slot 2  argument Tensor out"));
+  CHECK(said(picture) == Contains("slot 0  return Tensor out: released once"));
+  CHECK(list(values<float>(out)) == "2 5 3 5 5 6");
+  CHECK(
+      said(declared()) ==
+      Contains("aten::max.dim(Tensor, int, bool) -> (Tensor, Tensor)\n"));
+  CHECK(
+      said(declared()) ==
+      Contains("aten::maximum.out(Tensor, Tensor, Tensor) -> Tensor\n"));
+}
+
+TEST_CASE("05.6 around a Scalar: an overload without, or a C shim") {
+  const Tensor self = tensor<float>({1, 5, -3, 4}, {4});
+  const Tensor most = tensor<float>({2, 2, 2, 9}, {4});
+  const Named names{{self, "self"}, {most, "other"}};
+  auto* const clamp_max = function<Handle(Handle, Handle)>("wb05_clamp_max");
+  auto* const add = function<Handle(Handle, Handle, double)>("wb05_add");
+  REQUIRE(watch(kOps, [&](Border&) {
+            adopt(clamp_max(self.get(), most.get()));
+            adopt(add(self.get(), most.get(), 0.5));
+          }) == "");
+  CHECK(
+      list(values<float>(adopt(clamp_max(self.get(), most.get())))) ==
+      "1 2 -3 4");
+  CHECK(
+      list(values<float>(adopt(add(self.get(), most.get(), 0.5)))) ==
+      "2 6 -2 8.5");
+  CHECK(list(values<float>(self)) == "1 5 -3 4"); // the caller's are good still
+  CHECK(list(values<float>(most)) == "2 2 2 9");
+  CHECK(
+      said(declared()) ==
+      Contains("aten::clamp.Tensor(Tensor, Tensor?, Tensor?) -> Tensor\n"));
+}
+
+TEST_CASE("05.7 swiglu_mlp, of PyTorch's ops and one of our own") {
+  Random random;
+  for (const int64_t rows : {0, 1, 3}) {
+    const int64_t h = random.integer(1, 9), d = random.integer(1, 9);
+    CAPTURE(rows);
+    CAPTURE(h);
+    CAPTURE(d);
+    const auto x_values = random_values(static_cast<size_t>(rows * h), random);
+    const auto u_values = random_values(static_cast<size_t>(2 * d * h), random);
+    const auto w_values = random_values(static_cast<size_t>(h * d), random);
+    const Tensor x = rows == 0 ? torch::stable::empty({0, h}, ScalarType::Float)
+                               : tensor(x_values, {rows, h});
+    const Tensor w_gate_up = tensor(u_values, {2 * d, h});
+    const Tensor w_down = tensor(w_values, {h, d});
+    const Named names{{x, "x"}, {w_gate_up, "gate_up"}, {w_down, "down"}};
+    const auto run = [&] {
+      StableIValue stack[] = {
+          slots::make("Tensor", x.get()),
+          slots::make("Tensor", w_gate_up.get()),
+          slots::make("Tensor", w_down.get())};
+      call_op("wb05::swiglu_mlp", "", stack);
+      return adopt(stack[0]);
+    };
+    if (rows > 0) {
+      REQUIRE(watch(kOps, [&](Border&) { run(); }) == "");
+    }
+    const Tensor result = run();
+    CHECK(list(result.sizes().vec()) == list<int64_t>({rows, h}));
+    const auto got = values<float>(result);
+    const auto at = [](const std::vector<float>& m, int64_t i) {
+      return static_cast<double>(m[static_cast<size_t>(i)]);
+    };
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < h; ++c) {
+        double expected = 0;
+        for (int64_t k = 0; k < d; ++k) {
+          double gate = 0, up = 0;
+          for (int64_t j = 0; j < h; ++j) {
+            gate += at(x_values, r * h + j) * at(u_values, k * h + j);
+            up += at(x_values, r * h + j) * at(u_values, (d + k) * h + j);
+          }
+          expected +=
+              gate / (1 + std::exp(-gate)) * up * at(w_values, c * d + k);
+        }
+        CHECK(at(got, r * h + c) == Approx(expected).epsilon(1e-3));
+      }
+    }
+  }
+  // Another call's refusal is ours to pass on.
+  const Tensor x = tensor<float>({1, 2}, {1, 2});
+  const Tensor odd = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2});
+  CHECK(refusal([&] {
+          StableIValue stack[] = {
+              slots::make("Tensor", x.get()),
+              slots::make("Tensor", odd.get()),
+              slots::make("Tensor", x.get())};
+          call_op("wb05::swiglu_mlp", "", stack);
+        }) == Contains("input must end in an even size"));
+  CHECK(
+      said(declared()) ==
+      Contains("aten::linear(Tensor, Tensor, Tensor?) -> Tensor\n"));
+  CHECK(said(declared()) == Contains("wb05::silu_and_mul(Tensor) -> Tensor\n"));
+}

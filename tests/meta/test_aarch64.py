@@ -1,0 +1,57 @@
+"""Another machine: every solution compiles for aarch64, and chapter 01, which
+needs no libtorch, passes its tests there under an emulator."""
+
+import json
+import shlex
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT
+from workspace import chapters, library_of, torch_root
+
+GXX = "aarch64-linux-gnu-g++"
+QEMU = "qemu-aarch64"
+pytestmark = [pytest.mark.full, pytest.mark.skipif(
+    not (shutil.which(GXX) and shutil.which(QEMU)),
+    reason="apt-get install g++-aarch64-linux-gnu qemu-user")]
+
+
+def passes(*command):
+    done = subprocess.run(list(map(str, command)), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+def configured(chapter, build):
+    passes("cmake", "-G", "Ninja", "-S", chapter.solution, "-B", build,
+           "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+           f"-DCMAKE_CXX_COMPILER={GXX}", "-DCMAKE_CXX_FLAGS=-Werror -Wno-float-conversion",
+           f"-DTORCH_ROOT={torch_root()}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    return build
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
+def test_compiles(chapter, tmp_path):
+    build = configured(chapter, tmp_path)
+    commands = json.loads((build / "compile_commands.json").read_text())
+    assert commands
+    for entry in commands:  # not linked: this libtorch is another machine's
+        (build / "object").unlink(missing_ok=True)
+        passes("env", "-C", entry["directory"], *shlex.split(entry["command"]))
+
+
+def test_chapter_01_passes_there(tmp_path):
+    chapter = chapters()[0]
+    build = configured(chapter, tmp_path / "build")
+    passes("cmake", "--build", build)
+    test = tmp_path / "test"
+    passes(GXX, "-std=c++20", "-O1", "-I", ROOT / "common", "-isystem",
+           "/usr/include/doctest/..", "-isystem", torch_root() / "include",
+           "-DTORCH_TARGET_VERSION=0x020a000000000000",
+           ROOT / f"tests/{chapter.name}_test.cpp",
+           ROOT / "common/testing/main.cpp", "-ldl", "-o", test)
+    out = passes(QEMU, "-L", "/usr/aarch64-linux-gnu", test,
+                 f"--library={library_of(build)}")
+    assert "0 failed" in out, out
