@@ -1,7 +1,6 @@
 """What PyTorch and the Hub's loader ask: opcheck, gradients, compilation, and
 layers that kernelize puts into a model."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ LAYERS = {
     "FatreluAndMul": "fatrelu_and_mul", "Silu": "silu", "Gelu": "gelu",
     "GeluTanh": "gelu_tanh", "FastGELU": "gelu_fast", "NewGELU": "gelu_new",
     "QuickGELU": "gelu_quick"}
-HERE = Path(os.environ["LOCAL_KERNELS"].split("=", 1)[1])
 
 
 @EACH_OP
@@ -92,7 +90,8 @@ def model_of(layer):
     Mode.INFERENCE, Mode.TRAINING, Mode.INFERENCE | Mode.TORCH_COMPILE,
     Mode.TRAINING | Mode.TORCH_COMPILE], ids=str)
 def test_layers_replace_a_models_own(activation, layer, mode):
-    repo = LocalLayerRepository(HERE, layer_name=layer)
+    variant = Path(activation.__file__).parent
+    repo = LocalLayerRepository(variant, layer_name=layer)
     mapping = {layer: {"cpu": {mode: repo}}}
     with use_kernel_mapping(mapping, inherit_mapping=False):
         model = kernelize(model_of(layer), mode=mode, device="cpu",
