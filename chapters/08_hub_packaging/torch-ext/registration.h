@@ -30,10 +30,12 @@ struct PyModuleDef {
 PyObject* PyModule_Create2(PyModuleDef*, int python_abi);
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses)
 //! [module]
 // What `import NAME` looks for in NAME.abi3.so. The module is empty: the ops
 // were registered when the library was loaded.
-// TODO(08.1): PyInit_NAME, exported, which creates an empty module of that name.
+// TODO(08.1): PyInit_NAME, exported, which creates an empty module.
 #define REGISTER_EXTENSION(NAME)
 #define REGISTER_EXTENSION_EXPAND(NAME) REGISTER_EXTENSION(NAME)
 //! [module]
+// NOLINTEND(bugprone-macro-parentheses)

@@ -10,6 +10,7 @@ template std::basic_stringstream<char>::basic_stringstream();
 
 // glibc 2.32's flag "there is one thread", which shared_ptr asks. 0 means: do
 // not rely on it, and count atomically.
-extern "C" __attribute__((visibility("hidden"))) char __libc_single_threaded;
-char __libc_single_threaded = 0;
+extern "C" {
+__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+}
 //! [portable]

@@ -30,6 +30,7 @@ struct PyModuleDef {
 PyObject* PyModule_Create2(PyModuleDef*, int python_abi);
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses)
 //! [module]
 // What `import NAME` looks for in NAME.abi3.so. The module is empty: the ops
 // were registered when the library was loaded.
@@ -41,3 +42,4 @@ PyObject* PyModule_Create2(PyModuleDef*, int python_abi);
   }
 #define REGISTER_EXTENSION_EXPAND(NAME) REGISTER_EXTENSION(NAME)
 //! [module]
+// NOLINTEND(bugprone-macro-parentheses)
