@@ -1,6 +1,7 @@
 """What the Python tests share: the tool's modules, and a scratch copy of a
 solution that keeps its place, so that only what is changed is compiled."""
 
+import json
 import os
 import pty
 import re
@@ -22,9 +23,44 @@ def pytest_addoption(parser):
                      help="ladders, mutants, documentation and lint as well")
     parser.addoption("--fire", type=int, default=2, metavar="SECONDS",
                      help="how long each op is under fire")
+    parser.addoption("--implementation", type=Path, metavar="BUILD",
+                     help="the build that a chapter's steps are tested on")
+    parser.addoption("--steps-report", type=Path, metavar="FILE",
+                     help="write each step's result there, as JSON lines")
+
+
+class StepsReport:
+    """The steps in Python, told to ./workbook check as a test in C++ does."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, **event):
+        with open(self.file, "a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        step = re.search(r"::test_(\d\d)_(\d)_(\w+)", nodeid)
+        if step:
+            self.write(event="case", name=f"{step[1]}.{step[2]} {step[3]}")
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            text = crash.message if crash else str(report.longrepr)
+            self.write(event="failure",
+                       expression="\n".join(text.splitlines()[:4]),
+                       **({"file": crash.path, "line": crash.lineno}
+                          if crash else {}))
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        self.write(event="end")
 
 
 def pytest_configure(config):
+    file = config.getoption("--steps-report")
+    if file:
+        config.pluginmanager.register(StepsReport(file))
     config.addinivalue_line("markers", "full: only with --full")
 
 

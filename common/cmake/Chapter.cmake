@@ -51,3 +51,29 @@ function(add_chapter name)
       COMMAND ${name}_bench --library=${library} --quick)
   endif()
 endfunction()
+
+# A chapter whose product is loaded by Python, and its steps are tested there.
+# What tests/NN_name_test.cpp has is run by ./workbook matrix on every libtorch.
+function(add_python_chapter name)
+  if(CMAKE_PROJECT_INCLUDE)
+    return() # sanitizers are for libraries that a test loads
+  endif()
+  add_executable(${name}_test ${name}_test.cpp)
+  target_link_libraries(${name}_test PRIVATE workbook_testing workbook_torch)
+  set_target_properties(${name}_test PROPERTIES ENABLE_EXPORTS ON)
+  if(WORKBOOK_BENCH) # in Python too; this is its floor
+    string(SUBSTRING ${name} 0 2 number)
+    add_library(${name}_bench MODULE ${number}_floor.cpp)
+    target_link_libraries(${name}_bench PRIVATE workbook_torch)
+    set_target_properties(${name}_bench PROPERTIES PREFIX "" CXX_STANDARD 17)
+  endif()
+  ExternalProject_Add(${name}
+    SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}
+    BINARY_DIR ${CMAKE_BINARY_DIR}/solutions/${name}
+    CMAKE_CACHE_ARGS
+      -DTORCH_ROOT:PATH=${TORCH_ROOT}
+      -DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}
+      -DACTIVATION_CUDA:BOOL=OFF
+    INSTALL_COMMAND ""
+    BUILD_ALWAYS ON)
+endfunction()

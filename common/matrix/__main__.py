@@ -60,7 +60,7 @@ def build(chapter, version: str) -> Path | str:
     done = run([
         "cmake", "-G", "Ninja", "-S", chapter.solution, "-B", folder,
         f"-DTORCH_ROOT:PATH={runtimes.root(version)}",
-        "-DCMAKE_CXX_FLAGS=-Werror",
+        "-DCMAKE_CXX_FLAGS=-Werror", "-DACTIVATION_CUDA=OFF",
         *([f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/probe.cmake",
            f"-DWORKBOOK_PROBE={probe}"] if probe.exists() else [])])
     if done.returncode == 0:

@@ -2,10 +2,11 @@
 
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
-from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root,
+from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, install,
                        library_of, locked, run, torch_root)
 
 
@@ -13,7 +14,10 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
           json_file: str | None = None) -> dict | None:
     """Builds what is measured, runs the benchmark and gives its JSON, with the
     printed table as "table". None if the chapter has no benchmark."""
-    if not (ROOT / f"tests/{chapter.name}_bench.cpp").exists():
+    script = ROOT / f"tests/{chapter.name}_bench.py"
+    if script.exists():
+        install("requirements-hub.txt")
+    elif not script.with_suffix(".cpp").exists():
         return None
     build_root("release", [f"{chapter.name}_bench", chapter.name])
     build = BUILD / "release" / "solutions" / chapter.name
@@ -21,8 +25,11 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
         build = _build_yours(chapter)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
-        done = run([BUILD / f"release/tests/{chapter.name}_bench",
-                    f"--library={library_of(build)}", f"--json={file}",
+        program = [BUILD / f"release/tests/{chapter.name}_bench"]
+        if script.exists():  # then that is the floor's library
+            program = [sys.executable, script, f"--floor={program[0]}.so"]
+        done = run([*program, f"--library={library_of(build)}",
+                    f"--json={file}",
                     *(["--quick"] if quick else [])])
         if done.returncode != 0 or not file.exists():
             raise CannotRun(f"the benchmark of {chapter.number} failed "

@@ -21,12 +21,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, configure,
-                       implementation_build, library_of, locked, run,
-                       source_files)
+                       implementation_build, install, library_of, locked,
+                       run, source_files)
 
 CASE_SECONDS = 10  # a case of a learner's run may take this long
 
@@ -76,6 +77,8 @@ def last(chapter: Chapter) -> tuple[dict, bool]:
     """How the learner's steps stood at the last check, and whether the files
     have changed since. Builds nothing."""
     test = BUILD / "learn/tests" / f"{chapter.name}_test"
+    if chapter.python_test.exists():
+        test = chapter.python_test
     cache = implementation_build(chapter.mine) / "verdict.json"
     if not (cache.exists() and test.exists()):
         return {step.id: "not reached" for step in chapter.steps}, False
@@ -85,6 +88,9 @@ def last(chapter: Chapter) -> tuple[dict, bool]:
 
 def test_executable(chapter: Chapter) -> Path:
     """Builds the chapter's test, unless it is newer than all it is made of."""
+    if chapter.python_test.exists():
+        install("requirements-hub.txt")
+        return chapter.python_test
     test = BUILD / "learn/tests" / f"{chapter.name}_test"
     parts = [*ROOT.glob(f"tests/{chapter.number}_*"),
              *ROOT.glob("common/testing/*"), *ROOT.glob("common/cmake/*.cmake")]
@@ -216,10 +222,16 @@ class _Check:
         ./workbook test; a verdict needs those of the steps only."""
         report = self.build / "report.jsonl"
         report.unlink(missing_ok=True)
+        command = [self.test, f"--library={library_of(self.build)}",
+                   f"--report={report}", f"--timeout={CASE_SECONDS}",
+                   f"--test-case={case}", *self.arguments]
+        if self.test.suffix == ".py":
+            command = [sys.executable, "-m", "pytest", "-qx", "-p",
+                       "no:cacheprovider", f"--rootdir={ROOT}", self.test,
+                       f"--implementation={self.build}",
+                       f"--steps-report={report}"]
         process = subprocess.Popen(
-            [self.test, f"--library={library_of(self.build)}",
-             f"--report={report}", f"--timeout={CASE_SECONDS}",
-             f"--test-case={case}", *self.arguments],
+            command,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace",
             start_new_session=True, env={**os.environ, **environment})
@@ -306,6 +318,12 @@ class _Check:
             return self._verdict(
                 "todo", [f"TODO({step}): the op is not defined yet"], step,
                 log=text)
+        if self.test.suffix == ".py":  # what is not done yet cannot throw
+            file, line = place_of_step(self.chapter, self.folder, step)
+            todo = file.read_text().splitlines()[line - 1].strip(" #/\\")
+            if f"TODO({step})" in todo:
+                return self._verdict(
+                    "todo", [todo, failure["expression"]], step, log=text)
         message = [failure.get("expression", "")]
         values = failure.get("values", "")
         if values and values != message[0]:

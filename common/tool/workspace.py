@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,11 @@ class Chapter:
         return ROOT / "solutions" / self.name
 
     @property
+    def python_test(self) -> Path:
+        """Where it is, the chapter's steps are tested by pytest."""
+        return ROOT / f"tests/python/test_{self.name}.py"
+
+    @property
     def mine(self) -> Path:
         return MINE / self.name
 
@@ -106,8 +112,10 @@ def source_files(folder: Path) -> list[Path]:
     return sorted(
         path for path in folder.rglob("*")
         if path.is_file() and path.relative_to(folder) != Path("README.md")
-        and not any(part.startswith((".", "__pycache__", "build"))
-                    for part in path.relative_to(folder).parts))
+        and not any(part.startswith((".", "__pycache__"))
+                    for part in path.relative_to(folder).parts)
+        and not any(part.startswith("build")
+                    for part in path.relative_to(folder).parent.parts))
 
 
 def open_chapter(chapter: Chapter) -> None:
@@ -143,6 +151,27 @@ def torch_version() -> str:
             if found:
                 return found[1]
     return "of unknown version"
+
+
+def install(name: str) -> None:
+    """Installs a pinned requirements file beside the tool, once, and lets this
+    Python see torch. The tests in Python need both."""
+    pth = Path(sysconfig.get_path("purelib"), "torch_of_workbook.pth")
+    if not (torch_root() / "__init__.py").is_file():
+        raise CannotRun(f"{torch_root()} is libtorch alone; this chapter needs "
+                        "torch for Python: unset TORCH_ROOT")
+    if not pth.exists() or pth.read_text() != f"{torch_root().parent}\n":
+        pth.write_text(f"{torch_root().parent}\n")
+    wanted, done = ROOT / name, pth.with_name(f"{name}.done")
+    if not done.exists() or done.read_bytes() != wanted.read_bytes():
+        try:
+            run_shown(f"Installing {name}", [
+                sys.executable, "-m", "pip", "install", "-q",
+                "--disable-pip-version-check", "-r", wanted])
+        except CannotRun as error:
+            raise CannotRun(f"{name} could not be installed (a network?); it "
+                            f"is needed for the Hub's loader\n{error}")
+        shutil.copy(wanted, done)
 
 
 # --- running programs ---------------------------------------------------------
@@ -228,6 +257,9 @@ def configure(chapter: Chapter, folder: Path,
     """Configures an implementation as a project of its own, if need be."""
     if (build / "build.ninja").exists() and not _other_torch(build):
         return None
+    if chapter.python_test.exists():  # its product is the build as it is
+        return run(["cmake", "-G", "Ninja", "-S", folder, "-B", build,
+                    "-DACTIVATION_CUDA=OFF", f"-DTORCH_ROOT:PATH={torch_root()}"])
     pch = precompiled_header(folder)
     probe = ROOT / f"tests/{chapter.number}_probe.cpp"
     result = run([
@@ -286,5 +318,5 @@ def library_of(build: Path) -> Path | None:
     probe = build / "libprobe.so"
     if probe.exists():
         return probe
-    found = sorted(build.glob("*.so"))
+    found = sorted(build.glob("*.so")) or sorted(build.glob("torch*/*.so"))
     return found[0] if found else None

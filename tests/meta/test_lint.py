@@ -38,7 +38,8 @@ def test_clang_tidy(chapter):
     passes(["clang-tidy", "--quiet", "-p", str(build),
             *files(f"solutions/{chapter.name}/*.cpp"), "--",
             "-std=c++17", "-isystem", f"{torch_root()}/include",
-            "-DTORCH_TARGET_VERSION=0x020a000000000000"])
+            "-DTORCH_TARGET_VERSION=0x020a000000000000",
+            "-DTORCH_EXTENSION_NAME=activation"])
 
 
 @pytest.mark.full

@@ -15,7 +15,8 @@ EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
 
 def build(source, folder, *options):
     for command in (["cmake", "-G", "Ninja", "-S", source, "-B", folder,
-                     "-DCMAKE_CXX_FLAGS=-Werror", *options],
+                     "-DCMAKE_CXX_FLAGS=-Werror", "-DACTIVATION_CUDA=OFF",
+                     *options],
                     ["cmake", "--build", folder]):
         done = subprocess.run(list(map(str, command)), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -1,0 +1,120 @@
+"""What CMakeLists.txt asks for around the library:
+
+    package.py id BACKEND HEADER
+        writes a header with the build's id, if it has changed
+    package.py variant BACKEND HEADER LIBRARY BUILD [ARCH...]
+        makes BUILD/<variant>/ as the Kernel Hub's loader wants it
+
+BACKEND is cpu, or cuda and its version as in cu130. Python 3.9 or later."""
+
+import base64
+import hashlib
+import json
+import platform
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent
+NAME = "activation"
+
+
+def general(key):
+    """A plain value of build.toml's [general]; Python 3.9 reads no TOML."""
+    text = (SOURCE / "build.toml").read_text()
+    return re.search(rf'^{key} = "?([^"\n]*)"?$', text, re.M)[1]
+
+
+def git(*arguments):
+    """What git says of this folder, or None where there is none to ask."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=SOURCE, text=True,
+                              capture_output=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+#! [id]
+def unique_id():
+    """Names this folder's committed contents; random where there is no git."""
+    tree = git("rev-parse", "--short=7", "HEAD:./")
+    if tree is None:
+        return secrets.token_hex(4)
+    changed = git("status", "--porcelain", "--untracked-files=no", ".")
+    return f"{tree}_dirty" if changed else tree
+#! [id]
+
+
+def kind(backend):
+    return "cuda" if backend.startswith("cu") else backend
+
+
+def write_id(backend, header):
+    old = Path(header).read_text() if Path(header).exists() else ""
+    prefix = f"_{NAME}_{kind(backend)}_"
+    if old and git("rev-parse", "HEAD:./") is None:
+        return  # a random id stays what it is
+    new = f"#define TORCH_EXTENSION_NAME {prefix}{unique_id()}\n"
+    if new != old:
+        Path(header).parent.mkdir(parents=True, exist_ok=True)
+        Path(header).write_text(new)
+
+
+#! [digest]
+def digest(folder):
+    """SHA-256 of every file of the variant but its own metadata."""
+    files = {
+        path.relative_to(folder).as_posix():
+            base64.b64encode(hashlib.sha256(path.read_bytes()).digest()).decode()
+        for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {"algorithm": "sha256", "files": files}
+#! [digest]
+
+
+#! [metadata]
+def metadata(id, backend, archs, folder):
+    """What the loader reads before it imports anything."""
+    about = {"type": kind(backend)}
+    if archs:  # of GPUs: CMake's 75-real and 90 are 7.5 and 9.0+PTX
+        about["archs"] = [
+            f"{int(arch.split('-')[0]) / 10}" +
+            ("" if arch.endswith("-real") else "+PTX") for arch in archs]
+    return {
+        "name": NAME,
+        "id": id,
+        "version": int(general("version")),
+        "license": general("license"),
+        "python-depends": [],
+        "backend": about,
+        "digest": digest(folder),
+    }
+#! [metadata]
+
+
+#! [variant]
+def variant_name(backend):
+    return f"torch-stable-abi210-{backend}-{platform.machine()}-linux"
+#! [variant]
+
+
+def make_variant(backend, header, library, build, *archs):
+    id = Path(header).read_text().split()[-1]
+    for stale in Path(build).glob(f"torch*-{backend}-*"):
+        shutil.rmtree(stale)  # of whatever name: all would be published
+    folder = Path(build) / variant_name(backend)
+    shutil.copytree(SOURCE / "torch-ext" / NAME, folder,
+                    ignore=shutil.ignore_patterns("__pycache__", "*.in"))
+    template = (SOURCE / "torch-ext" / NAME / "_ops.py.in").read_text()
+    (folder / "_ops.py").write_text(template.replace("@ID@", id))
+    shutil.copy(library, folder / f"{id}.abi3.so")
+    (folder / "metadata.json").write_text(
+        json.dumps(metadata(id, backend, list(archs), folder), indent=2) + "\n")
+    shutil.copy(SOURCE / "CARD.md", build)
+
+
+if __name__ == "__main__":
+    {"id": write_id, "variant": make_variant}[sys.argv[1]](*sys.argv[2:])

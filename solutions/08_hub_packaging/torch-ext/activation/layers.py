@@ -1,0 +1,110 @@
+"""Layers for `kernelize`: it takes `forward` and puts it into the module that
+it replaces. So a layer has nothing of its own: no constructor, no buffers, no
+members but the two flags (has_backward is true where it is not written)."""
+
+import torch
+from torch import nn
+
+from ._ops import ops
+
+
+class SiluAndMul(nn.Module):
+    """silu(x[..., :d]) * x[..., d:]"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.silu_and_mul.new(x)
+
+
+class MulAndSilu(nn.Module):
+    """x[..., :d] * silu(x[..., d:])"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.mul_and_silu.new(x)
+
+
+class GeluAndMul(nn.Module):
+    """gelu(x[..., :d]) * x[..., d:]"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu_and_mul.new(x)
+
+
+class GeluTanhAndMul(nn.Module):
+    """gelu_tanh(x[..., :d]) * x[..., d:]"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu_tanh_and_mul.new(x)
+
+
+#! [fatrelu]
+class FatreluAndMul(nn.Module):
+    """fatrelu(x[..., :d]) * x[..., d:], with the threshold of the module that
+    it replaces, or 0."""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.fatrelu_and_mul.new(x, getattr(self, "threshold", 0.0))
+#! [fatrelu]
+
+
+class Silu(nn.Module):
+    """x * sigmoid(x)"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.silu.new(x)
+
+
+class Gelu(nn.Module):
+    """x * Phi(x)"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu.new(x)
+
+
+class GeluTanh(nn.Module):
+    """gelu by its approximation with tanh"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu_tanh.new(x)
+
+
+class FastGELU(nn.Module):
+    """gelu by its approximation with tanh"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu_fast.new(x)
+
+
+class NewGELU(nn.Module):
+    """gelu by its approximation with tanh"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu_new.new(x)
+
+
+class QuickGELU(nn.Module):
+    """x * sigmoid(1.702 x)"""
+
+    can_torch_compile = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ops.gelu_quick.new(x)

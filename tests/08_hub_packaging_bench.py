@@ -1,0 +1,197 @@
+"""Chapter 08's benchmark: the package, called from Python as its users do, the
+floor, and the peers that live in Python. One statistic, as in the others: the
+median over repetitions of a member's time over the floor's next to it."""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+sys.path.append(str(Path(__file__).parents[1] / "solutions/08_hub_packaging/tests"))
+from reference import exact, ulps  # noqa: E402
+
+DTYPES = {"float": torch.float32, "half": torch.float16,
+          "bfloat16": torch.bfloat16}
+
+
+class Members:
+    """All on the same tensors: input is [rows, 2 d], out is [rows, d]."""
+
+    def __init__(self, kernel, dtype, rows, d, streaming):
+        generator = torch.Generator().manual_seed(1)
+        self.input = torch.randn(rows, 2 * d, generator=generator).to(dtype)
+        self.out = torch.empty(rows, d, dtype=dtype)
+        self.streaming = streaming
+        self.kernel, self.dtype = kernel, dtype
+        gate, up = self.input.chunk(2, -1)
+        between = torch.empty_like(self.out)
+        aten, out, x = torch.ops.aten, self.out, self.input
+
+        torch._dynamo.reset()  # a shape and a dtype at a time
+
+        @torch.compile(fullgraph=True, dynamic=False)
+        def fused(out, x):
+            gate, up = x.chunk(2, -1)
+            out.copy_(F.silu(gate) * up)
+
+        def in_place():
+            aten.silu.out(gate, out=between)
+            aten.mul.out(between, up, out=out)
+
+        def fresh():
+            out.copy_(F.silu(gate) * up)
+
+        bytes_ = (self.out.view(torch.uint8), self.input.view(torch.uint8))
+        self.calls = {
+            "xor": lambda: torch.ops.workbook_floor.xor(*bytes_, streaming),
+            "solution": lambda: kernel.silu_and_mul(out, x),
+            "ATen, in place": in_place,
+            "torch.compile": lambda: fused(out, x),
+        }
+
+    def check(self):
+        """Each member's result, so that what is timed is what was asked for."""
+        rows = [0, len(self.input) // 2, len(self.input) - 1]
+        want = exact("silu_and_mul", self.input[rows])
+        for name, call in self.calls.items():
+            self.out.view(torch.uint8).fill_(255)
+            call()
+            if name == "xor":
+                gate, up = self.input.view(torch.uint8).chunk(2, -1)
+                right = torch.equal(self.out.view(torch.uint8)[rows],
+                                    gate[rows] ^ up[rows])
+            else:  # ATen rounds silu before the product
+                right = ulps(self.out[rows], want, self.dtype) <= \
+                    (0.6 if name == "solution" else 8)
+            assert right, f"{name} is wrong"
+
+    def time(self, repetitions, seconds):
+        """Each in turn, floor first, in blocks of about `seconds`."""
+        loops = {}
+        for name, call in self.calls.items():
+            call()
+            start = time.perf_counter()
+            call()
+            once = max(time.perf_counter() - start, 1e-7)
+            loops[name] = max(1, round(seconds / once))
+        times = {name: [] for name in self.calls}
+        for repetition in range(repetitions):
+            order = list(self.calls)
+            for name in order if repetition % 2 else order[::-1]:
+                call, count = self.calls[name], loops[name]
+                start = time.perf_counter()
+                for _ in range(count):
+                    call()
+                times[name].append((time.perf_counter() - start) / count)
+        return times
+
+
+def call_group(kernel, quick):
+    """What a call costs before any element is computed."""
+    torch.set_num_threads(1)
+    members = Members(kernel, torch.float32, 1, 8, streaming=False)
+    members.check()
+    gate, up = members.input.chunk(2, -1)
+    out = members.out
+    members.calls = {
+        "torch.ops.aten.mul.out":
+            lambda: torch.ops.aten.mul.out(gate, up, out=out),
+        "solution": members.calls["solution"],
+        "ATen, in place": members.calls["ATen, in place"],
+        "torch.compile": members.calls["torch.compile"]}
+    return summary(members, members.time(5 if quick else 31, 0.02),
+                   "call/float", "float", "1 x 8", "warm", 0)
+
+
+def group(kernel, kind, name, rows, d, quick):
+    dtype = DTYPES[name]
+    large = kind == "dram"
+    torch.set_num_threads(os.cpu_count() if large else 1)
+    members = Members(kernel, dtype, rows, d, streaming=large)
+    members.check()
+    times = members.time(5 if quick else 31, 0.02 if quick else 0.05)
+    members.check()
+    return summary(members, times, f"{kind}/{name}", name, f"{rows} x {d}",
+                   "cold" if large else "warm", 3 * rows * d * dtype.itemsize)
+
+
+def summary(members, times, name, dtype, shape, cache, size):
+    floor_name, *_ = times
+    floor = times[floor_name]
+    result = []
+    for member, mine in times.items():
+        ratios = sorted(a / b for a, b in zip(mine, floor))
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        result.append({
+            "name": member, "role": "floor" if member == floor_name else
+            "subject" if member == "solution" else "peer",
+            "ratio": middle, "low": low, "high": high,
+            "repetitions": len(ratios), "seconds": statistics.median(mine)})
+    return {"name": name, "dtype": dtype, "shape": shape, "cache": cache,
+            "bytes": size,
+            "threads": torch.get_num_threads(),
+            "floor_gb_per_s": size / statistics.median(floor) / 1e9,
+            "members": result}
+
+
+def show(group):
+    print(f"\n{group['name']}  {group['shape']}  {group['cache']}  threads "
+          f"{group['threads']}  floor {group['floor_gb_per_s']:.1f} GB/s")
+    for m in group["members"]:
+        print(f"  {m['name']:<18} {m['ratio']:6.2f} x  ({m['low']:.2f} to "
+              f"{m['high']:.2f})", flush=True)
+
+
+def machine():
+    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"cpu": cpu[1] if cpu else platform.machine(),
+            "cores": os.cpu_count(), "threads": os.cpu_count(),
+            "memory_gib": round(memory, 1),
+            "isa": torch.backends.cpu.get_cpu_capability().lower()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", type=Path, help="the variant's library")
+    parser.add_argument("--floor", help="the library with the floor's op")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    from kernels import get_local_kernel
+    kernel = get_local_kernel(arguments.library.parent.resolve(), backend="cpu")
+    torch.ops.load_library(arguments.floor)
+
+    shapes = {"small": (1, 4096), "cache": (32, 1024), "dram": (4096, 8192)}
+    if arguments.quick:
+        shapes["dram"] = (2048, 8192)
+    groups = [call_group(kernel, arguments.quick)]
+    print("08_hub_packaging, called from Python: time over the floor's")
+    show(groups[0])
+    for kind, (rows, d) in shapes.items():
+        for dtype in ["bfloat16"] if arguments.quick else DTYPES:
+            groups.append(group(kernel, kind, dtype, rows, d, arguments.quick))
+            show(groups[-1])
+    if arguments.json:
+        arguments.json.write_text(json.dumps({
+            "schema": 1, "chapter": "08_hub_packaging",
+            "date": datetime.date.today().isoformat(),
+            "quick": arguments.quick, "hardware": machine(), "software": {
+                "compiler": "of the package: see its library",
+                "libtorch": torch.__version__.split("+")[0],
+                "headers": "", "target": "2.10", "os": platform.platform()},
+            "groups": groups}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
