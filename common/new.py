@@ -21,7 +21,8 @@ def new(name: str, number: str, folder: str | None) -> None:
     if chapter not in templates():
         raise CannotRun(f"chapter {chapter.number} is no template; these are: "
                         + ", ".join(c.number for c in templates()))
-    old = chapter.name[3:]
+    old = re.search(r"^project\((\w+)",
+                    (chapter.solution / "CMakeLists.txt").read_text(), re.M)[1]
     if not NAME.fullmatch(name) or keyword.iskeyword(name) or name == "torch":
         raise CannotRun(f"{name!r} cannot be the name of a package: lower case "
                         "letters, digits and single _, as in my_kernels")
@@ -30,8 +31,15 @@ def new(name: str, number: str, folder: str | None) -> None:
         raise CannotRun(f"{target} is there already; name another folder: "
                         f"./workbook new {name} --from {chapter.number} DIR")
 
+    # Not in "activations", nor where another project's name is meant.
+    word = re.compile(rf"(?<!kernels-community/){old}(?!s\b)")
+
     def renamed(text: str) -> str:
-        return text.replace(old, name).replace(f"wb{chapter.number}", name)
+        text = word.sub(name, text).replace(old.upper(), name.upper())
+        # The Hub's names have no _.
+        text = re.sub(r'^(name|repo-id) = ".*"$',
+                      lambda m: m[0].replace("_", "-"), text, flags=re.M)
+        return text.replace(f"wb{chapter.number}", name)
 
     part = target.with_name(target.name + ".part")  # whole or not at all
     for path in [*source_files(chapter.solution),

@@ -75,17 +75,21 @@ def test_new_refuses(tool, tmp_path, name, number, message):
     assert not (tmp_path / "new").exists()
 
 
-def test_new_renames_throughout(tool, tmp_path):
+@pytest.mark.parametrize("number, old, command", [
+    ("04", "boxed_kernels|wb04", "pip install ."),
+    ("07", "cuda_activation_kernel|wb07", "pip install ."),
+    ("08", r"(?<!community/)activation(?!s\b)|ACTIVATION", "cmake --build")])
+def test_new_renames_throughout(tool, tmp_path, number, old, command):
     folder = tmp_path / "some where"
-    done = tool("new", "my_ops", "--from", "04", folder)
+    done = tool("new", "my_ops", "--from", number, folder)
     assert done.returncode == 0, done.stderr
-    assert "pip install ." in done.stdout and "pytest" in done.stdout
+    assert command in done.stdout and "pytest" in done.stdout
     for path in folder.rglob("*"):
-        assert "boxed_kernels" not in path.name
+        assert not re.search(old, path.name), path
         if path.is_file():
-            assert not re.search("boxed_kernels|wb04", path.read_text()), path
+            assert not re.search(old, path.read_text()), path
     (folder / "mine").write_text("")
-    done = tool("new", "my_ops", "--from", "04", folder)
+    done = tool("new", "my_ops", "--from", number, folder)
     assert done.returncode == 2 and "is there already" in done.stderr
     assert (folder / "mine").exists()
 
