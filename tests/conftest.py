@@ -3,9 +3,12 @@ solution that keeps its place, so that only what is changed is compiled."""
 
 import json
 import os
+import pty
 import re
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,6 +114,42 @@ class Implementation:
     def check(self):
         import verdict
         return verdict.check(self.chapter, self.folder)
+
+
+class Terminal:
+    """The tool on a terminal of its own, 80 columns wide."""
+
+    def __init__(self, checkout, **environment):
+        self.text = ""
+        self.pid, self.file = pty.fork()
+        if self.pid == 0:
+            os.chdir(checkout)
+            os.execve("./workbook", ["./workbook"],
+                      {**os.environ, **environment})
+
+    def until(self, text, seconds=120):
+        end = time.monotonic() + seconds
+        while text not in self.text:
+            assert time.monotonic() < end, f"no {text!r} in:\n{self.text}"
+            if select.select([self.file], [], [], 0.2)[0]:
+                self.text += os.read(self.file, 65536).decode(errors="replace")
+        seen, _, self.text = self.text.partition(text)
+        return seen + text  # what follows is for the next call
+
+    def press(self, key):
+        os.write(self.file, key.encode())
+
+    def end(self):
+        """Reads the rest; gives the exit status."""
+        try:
+            while True:
+                data = os.read(self.file, 65536)
+                if not data:
+                    break
+                self.text += data.decode(errors="replace")
+        except OSError:
+            pass  # what Linux says when the other end is closed
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @pytest.fixture

@@ -3,13 +3,14 @@
 import argparse
 import json
 import os
+import runpy
 import sys
 import time
 from pathlib import Path
 
 import screen
 import verdict as verdicts
-from workspace import (BUILD, MINE, ROOT, CannotRun, Chapter, chapters,
+from workspace import (BUILD, MINE, ROOT, CannotRun, Chapter, Step, chapters,
                        find_chapter, open_chapter, source_files, torch_root)
 
 
@@ -24,14 +25,26 @@ def current_chapter() -> Chapter | None:
                  if not (c.mine.exists() and is_done(c))), None)
 
 
+def _step_to_do(chapter: Chapter) -> Step:
+    """The first that did not pass when it was last checked, else the last."""
+    steps, _ = verdicts.last(chapter)
+    return chapter.step(next((id for id, state in steps.items()
+                              if state != "pass"), chapter.steps[-1].id))
+
+
+def _chapter_and_step(what: str | None) -> tuple[Chapter, Step | None]:
+    """Of "04", "4", "04.2" or nothing, which is where the learner is."""
+    number, _, step = (what or "").partition(".")
+    chapter = find_chapter(number.zfill(2)) if number else \
+        current_chapter() or chapters()[-1]
+    return chapter, chapter.step(f"{chapter.number}.{step}") if step else None
+
+
 def say_next(chapter: Chapter | None) -> None:
-    """The step to do: the first that did not pass when it was last checked."""
     if chapter is None:
         print(screen.bold("All chapters pass. Compare: ./workbook tour"))
         return
-    steps, _ = verdicts.last(chapter)
-    step = chapter.step(next((id for id, state in steps.items()
-                              if state != "pass"), chapter.steps[-1].id))
+    step = _step_to_do(chapter)
     file, line = verdicts.place_of_step(chapter, chapter.mine, step.id)
     sheet = f"chapters/{chapter.name}/README.md"
     print(f"\n{screen.bold(f'Step {step.id} {step.title}')} "
@@ -78,16 +91,37 @@ def start(arguments) -> int:
 
 
 def watch(chapter: Chapter) -> int:
-    """Checks at each save, until Ctrl-C. Looks at the files' times, which also
-    works on network folders and in virtual machines."""
-    say_next(chapter)
+    """Checks at each save and obeys keys, until q or Ctrl-C. Looks at the
+    files' times, which also works on network folders and in virtual machines."""
+    import work
+    keys = screen.Keys()
+    verdict = None
     seen = _times(chapter) if not verdicts.last(chapter)[1] else None
     try:
-        print("Watching: save the file for a verdict, Ctrl-C to leave.")
-        while chapter is not None:
-            time.sleep(0.1)
+        say_next(chapter)
+        _say_keys()
+        while True:
+            key = keys.wait(0.1)
+            if key == "q":
+                break
+            if key in ("n", "p"):
+                at = chapters().index(chapter) + (1 if key == "n" else -1)
+                chapter = chapters()[at % len(chapters())]
+                open_chapter(chapter)
+                seen = _times(chapter)
+                say_next(chapter)
+            elif key == "h":
+                work.hint(chapter, _step_to_do(chapter).id)
+            elif key == "d":
+                work.diff(chapter)
+            elif key == "f" and verdict is not None:
+                print((ROOT / verdict["log"]).read_text(errors="replace"))
+            elif key == "l":
+                list_chapters(None)
+            elif key:
+                _say_keys()
             now = _times(chapter)
-            if now == seen:
+            if now == seen and key != "r":
                 continue
             seen = now
             print(f"\n-- {time.strftime('%H:%M:%S')} checking "
@@ -95,14 +129,27 @@ def watch(chapter: Chapter) -> int:
             verdict = verdicts.check(chapter, chapter.mine)
             screen.show_verdict(chapter, verdict, "save it")
             if verdict["class"] == "pass":
-                chapter = current_chapter()
-                if chapter is not None:
+                following = current_chapter()
+                say_next(following)
+                if following is not None:
+                    chapter = following
                     open_chapter(chapter)
                     seen = _times(chapter)
-                say_next(chapter)
+            _say_keys()
     except KeyboardInterrupt:
-        print("\nYour work is in my/. Go on with: ./workbook")
+        print()
+    finally:
+        keys.close()
+    print("Your work is in my/. Go on with: ./workbook")
     return 0
+
+
+def _say_keys() -> None:
+    done = sum(state == "pass" for c in chapters() if c.mine.exists()
+               for state in verdicts.last(c)[0].values())
+    print(f"{screen.bar(done, sum(len(c.steps) for c in chapters()))}  save for "
+          "a verdict\nkeys: h hint  d diff  f full text  r run  n next  "
+          "p previous  l list  q quit")
 
 
 def _times(chapter: Chapter) -> dict:
@@ -116,13 +163,10 @@ def _times(chapter: Chapter) -> dict:
 
 
 def check(arguments) -> int:
-    number, _, step = (arguments.what or "").partition(".")
-    chapter = find_chapter(number.zfill(2)) if number else \
-        current_chapter() or chapters()[-1]
-    step = chapter.step(f"{chapter.number}.{step}") if step else None
+    chapter, step = _chapter_and_step(arguments.what)
     words = ["./workbook check"] + ([arguments.what] if arguments.what else [])
     if arguments.impl:
-        if not number:
+        if not arguments.what:
             raise CannotRun("--impl needs a chapter: "
                             "./workbook check 01 --impl DIR")
         folder = Path(arguments.impl)
@@ -156,9 +200,8 @@ def list_chapters(arguments) -> int:
         steps, changed = verdicts.last(chapter) if chapter.mine.exists() \
             else ({}, False)
         done = sum(state == "pass" for state in steps.values())
-        bar = "#" * done + "." * (len(chapter.steps) - done)
         print(f"{chapter.number} {chapter.title:<28} {chapter.minutes:>3} min  "
-              f"[{bar}]" + ("  changed since its last check" if changed else ""))
+              f"{screen.bar(done, len(chapter.steps))}" + ("  changed since its last check" if changed else ""))
     chapter = current_chapter()
     if chapter is None or chapter.mine.exists():
         say_next(chapter)
@@ -200,42 +243,71 @@ def bench(arguments) -> int:
     return 0
 
 
-def test(arguments) -> int:
-    import suite
-    return suite.run_all(full=arguments.full)
+def script(name: str, words: list[str]) -> int:
+    """A part that is a program of its own, with a --help of its own."""
+    path = str(ROOT / SCRIPTS[name][0])
+    sys.argv = [path, *words]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            raise CannotRun(end.code.removeprefix("workbook: ")) from None
+        return end.code or 0
+    return 0
 
 
-def matrix(arguments) -> int:
-    import subprocess
-    return subprocess.call(
-        [sys.executable, ROOT / "common/matrix", *arguments.versions,
-         *(["--json", arguments.json] if arguments.json else [])])
+def hint(arguments) -> int:
+    import work
+    chapter, step = _chapter_and_step(arguments.what)
+    work.hint(chapter, (step or _step_to_do(chapter)).id)
+    return 0
 
 
-def schemas(arguments) -> int:
-    import subprocess
-    return subprocess.call(
-        [sys.executable, ROOT / "common/schemas", arguments.library,
-         *(["--torch", *arguments.torch] if arguments.torch else [])])
+def diff(arguments) -> int:
+    import work
+    return 1 if work.diff(_chapter_and_step(arguments.chapter)[0]) else 0
 
 
-def docs(arguments) -> int:
-    import subprocess
-    return subprocess.call([sys.executable, ROOT / "docs/build.py",
-                            *(["--open"] if arguments.open else [])])
+def reset(arguments) -> int:
+    import work
+    work.reset(_chapter_and_step(arguments.chapter)[0])
+    return 0
 
 
-def doctor(arguments) -> int:
-    import diagnosis
-    return diagnosis.report()
+SCRIPTS = {
+    "new": ("common/new.py", "a project of your own, from a template"),
+    "schemas": ("common/schemas", "what a library calls by name, against the "
+                "schemas of libtorch"),
+    "grade": ("common/workshop/grade.py", "many people's solutions, as a table"),
+    "test": ("tests/run.py", "the workbook's own tests; --full: everything"),
+    "matrix": ("common/matrix", "every solution on every libtorch since 2.10"),
+    "docs": ("docs/build.py", "the documentation, its links checked"),
+    "doctor": ("common/doctor.py", "what this machine has, with verdicts"),
+}
+
+
+MANUAL = """\
+The LibTorch Stable ABI Workbook.
+
+Without a command: sets up what is missing, shows the solution of chapter 01 at
+work, and opens your next step. On a terminal it then watches: each save gets a
+verdict, and single keys do the rest."""
+
+EPILOG = """\
+Your copies of the starters are in my/, which is yours: nothing there is ever
+written over, and reset keeps what was there in my/.backup.
+
+  TORCH_ROOT   a torch folder or an unpacked libtorch, to use that one
+  NO_COLOR     no colour on a terminal either
+
+Exit status: 0 passed, 1 failed, 2 could not run (the text says what is missing
+and the line that cures it). COMMAND --help says more of a command."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="./workbook",
-        description="The LibTorch Stable ABI Workbook. Without a command: sets "
-                    "up what is missing and opens the next step.",
-        epilog="exit status: 0 passed, 1 failed, 2 could not run")
+        prog="./workbook", description=MANUAL, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(run=start)
     commands = parser.add_subparsers(metavar="COMMAND")
 
@@ -253,6 +325,14 @@ def main() -> int:
     sub.add_argument("--json", action="store_true",
                      help="print the verdict as JSON")
     add("list", list_chapters, "the chapters, and how far you are")
+    sub = add("hint", hint, "the next hint of a step; the third is its solution")
+    sub.add_argument("what", nargs="?", metavar="NN.k",
+                     help="default: the step you are at")
+    sub = add("diff", diff, "yours against the solution")
+    sub.add_argument("chapter", nargs="?", metavar="NN",
+                     help="default: the chapter you are at")
+    sub = add("reset", reset, "back to the starter; yours is kept as a backup")
+    sub.add_argument("chapter", metavar="NN")
     add("tour", tour, "build, test and briefly measure every solution")
     sub = add("bench", bench, "measure a solution against its floor and peers")
     sub.add_argument("chapter", nargs="?", metavar="NN", help="default: all")
@@ -260,24 +340,14 @@ def main() -> int:
                      help="measure my/NN_name instead of the solution")
     sub.add_argument("--quick", action="store_true", help="seconds, not a minute")
     sub.add_argument("--json", metavar="FILE", help="write the result there")
-    sub = add("matrix", matrix, "every solution on every libtorch since 2.10")
-    sub.add_argument("versions", nargs="*", metavar="VERSION",
-                     help="of torch, as 2.10.0; default: one of each minor")
-    sub.add_argument("--json", metavar="FILE", help="write the result there")
-    sub = add("schemas", schemas, "a library's calls by name, against libtorch")
-    sub.add_argument("library", metavar="LIBRARY",
-                     help="a shared library that uses call_op.h, or its folder")
-    sub.add_argument("--torch", nargs="+", metavar="VERSION",
-                     help="as 2.10.0, fetched if need be, or all")
-    sub = add("test", test, "the workbook's own tests")
-    sub.add_argument("--full", action="store_true",
-                     help="with ladders, mutants, documentation, lint and "
-                          "the matrix")
-    sub = add("docs", docs, "the documentation, its links checked")
-    sub.add_argument("--open", action="store_true", help="show it in a browser")
-    add("doctor", doctor, "what this machine has, with verdicts")
+    for name, (_, help) in SCRIPTS.items():
+        add(name, None, help)
 
-    arguments = parser.parse_args()
+    if sys.argv[1:2] and sys.argv[1] in SCRIPTS:
+        arguments = argparse.Namespace(
+            run=lambda _: script(sys.argv[1], sys.argv[2:]))
+    else:
+        arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
     try:
         torch_root()

@@ -1,6 +1,7 @@
 """What the learner sees: 80 columns, colour on a terminal only."""
 
 import os
+import select
 import sys
 import textwrap
 
@@ -33,6 +34,33 @@ def marks(chapter: Chapter, steps: dict[str, str]) -> str:
     return "  ".join(words)
 
 
+def bar(done: int, all: int) -> str:
+    """[####......] 4 of 10 steps"""
+    width = min(all, 20)
+    full = done * width // all
+    return f"[{'#' * full}{'.' * (width - full)}] {done} of {all} steps"
+
+
+class Keys:
+    """Single keys of the terminal, which is as it was after close()."""
+
+    def __init__(self):
+        import termios
+        import tty
+        self._before = termios.tcgetattr(sys.stdin)
+        tty.setcbreak(sys.stdin)
+
+    def wait(self, seconds: float) -> str:
+        """The key that is pressed within `seconds`, else ""."""
+        if select.select([sys.stdin], [], [], seconds)[0]:
+            return os.read(sys.stdin.fileno(), 1).decode(errors="replace") or "q"
+        return ""
+
+    def close(self) -> None:
+        import termios
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
+
+
 def wrap(text: str, indent: str = "  ") -> str:
     """Folds at 80 columns; what cannot be folded (a path) stays whole."""
     return textwrap.fill(text, 80, initial_indent=indent,
@@ -54,7 +82,11 @@ def show_verdict(chapter: Chapter, verdict: dict, then: str) -> None:
               paint(kind, "33;1" if kind == "todo" else "31;1"))
         for line in verdict["message"]:
             # A compiler's caret lines keep their columns; the rest is folded.
-            print(f"  {line}"[:80] if " | " in line else wrap(line))
+            # So do the lines of a drawing, which follow a first one.
+            first, *drawn = line.splitlines() or [""]
+            print(f"  {first}"[:80] if " | " in first else wrap(first))
+            for row in drawn:
+                print(f"    {row}"[:80])
         print(wrap(HELP[kind]))
         if kind not in ("todo", "test"):
             print(f"  The whole text: {verdict['log']}")

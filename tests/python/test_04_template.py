@@ -51,13 +51,12 @@ def install(environment, folder):
     return wheel.name
 
 
-def copy(folder, rename=lambda text: text):
+def copy(folder):
     chapter = find_chapter("04")
     for path in source_files(chapter.solution):
-        name = rename(str(path.relative_to(chapter.solution)))
-        target = folder / name
+        target = folder / path.relative_to(chapter.solution)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(rename(path.read_text()))
+        target.write_text(path.read_text())
     return folder
 
 
@@ -77,10 +76,11 @@ def test_installs_and_passes_its_own_tests(environment, tmp_path):
 
 
 @pytest.mark.full
-def test_renamed_it_lives_beside_the_first(environment, tmp_path):
-    """Two words to replace; then both are loaded into one process."""
-    folder = copy(tmp_path / "renamed", lambda text: text.replace(
-        "boxed_kernels", "my_ops").replace("wb04", "my_ops"))
+def test_renamed_it_lives_beside_the_first(environment, workbook, tmp_path):
+    """./workbook new; then both are loaded into one process."""
+    folder = tmp_path / "renamed"
+    done = workbook("new", "my_ops", "--from", "04", folder)
+    assert done.returncode == 0, done.stderr
     assert install(environment, folder).startswith("my_ops-")
     run(environment / "python", "-m", "pytest", "-q", "-k",
         "values or opcheck or errors", cwd=folder)

@@ -239,5 +239,5 @@ def test_what_does_not_cross_does_not_compile(signature, message):
     done = compiler("-fsyntax-only", "-xc++", "-",
                     code=DECLARED.format(signature))
     assert done.returncode != 0
-    first = next(l for l in done.stderr.splitlines() if "error:" in l)
+    first = next(x for x in done.stderr.splitlines() if "error:" in x)
     assert message in first, done.stderr

@@ -1,7 +1,6 @@
 """./workbook itself: the first start, the second, and what can be missing."""
 
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Terminal
 from workspace import torch_root
 
 
@@ -100,34 +99,15 @@ def test_missing_programs_are_named(clone, tmp_path):
     assert "missing: cmake ninja-build" in done.stderr
 
 
-def on_a_terminal(folder, environment):
-    """Runs on a pseudo-terminal for a moment, then presses Ctrl-C."""
-    chunks = []
-    pid, master = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        os.execve("./workbook", ["./workbook"], {**os.environ, **environment})
-    end = time.monotonic() + 30
-    pressed = False
-    while time.monotonic() < end:
-        try:
-            chunks.append(os.read(master, 4096))
-        except OSError:
-            break
-        if b"Ctrl-C" in b"".join(chunks) and not pressed:
-            pressed = True
-            os.write(master, b"\x03")
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status), b"".join(chunks).decode()
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("colour", [{}, {"NO_COLOR": "1"}])
 def test_watch_on_a_terminal(clone, colour):
     clone()
-    status, text = on_a_terminal(clone.folder, colour)
-    assert status == 0, text
-    assert "Watching" in text and "Your work is in my/" in text
+    terminal = Terminal(clone.folder, **colour)
+    text = terminal.until("q quit")
+    terminal.press("\x03")
+    assert terminal.end() == 0
+    assert "Your work is in my/" in terminal.text
     assert ("\033[1m" in text) == (not colour)
 
 

@@ -103,3 +103,7 @@ def _sanitizers():
         return ("sanitizers", "Address, UB", "limited",
                 "LeakSanitizer finds nothing here (a container without "
                 "ptrace?): leaks will not be checked")
+
+
+if __name__ == "__main__":
+    sys.exit(report())

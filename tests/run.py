@@ -1,5 +1,6 @@
 """test: the workbook's own tests. The last line is "N passed, N failed"."""
 
+import argparse
 import re
 import subprocess
 import sys
@@ -79,3 +80,12 @@ def _need_pytest():
     if done.returncode != 0:
         raise CannotRun(f"pytest could not be installed:\n{done.stdout[-500:]}"
                         f"{sys.executable} -m pip install {' '.join(wanted)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="./workbook test",
+                                     description="The workbook's own tests.")
+    parser.add_argument("--full", action="store_true",
+                        help="with ladders, mutants, documentation, lint and "
+                             "the matrix")
+    sys.exit(run_all(parser.parse_args().full))
