@@ -14,7 +14,7 @@
 
 // On the host a check that throws; on the GPU it costs nothing.
 #ifdef __CUDA_ARCH__
-#define HOST_CHECK(condition, text)
+#define HOST_CHECK(condition, text) ((void)sizeof(condition))
 #define UNROLL _Pragma("unroll")
 #else
 #define UNROLL

@@ -101,27 +101,27 @@ struct Halves {
 // The k-th vector of a thread: neighbours take neighbouring vectors, so that
 // what a warp reads at once lies side by side.
 HOST_DEVICE inline uint32_t vector_of(
-    const Thread& self, int k, int in_flight) {
+    const Thread& self, uint32_t k, uint32_t in_flight) {
   return (self.block * in_flight + k) * self.threads + self.thread;
 }
 //! [vector_of]
 
 //! [run_thread]
 // What one thread does: K vectors of N elements.
-template <class T, int N, int K, class Layout, class F>
+template <class T, int N, uint32_t K, class Layout, class F>
 HOST_DEVICE void run_thread(
     const Problem& p, const Layout& layout, const F& f, const Thread& self) {
   using Operands = typename Layout::template Operands<T, N>;
 
   // Past the end it reads the last vector again: with a branch here the
   // compiler would wait for one read before it begins the next.
-  const auto read = [&](int k) {
+  const auto read = [&](uint32_t k) {
     const uint32_t v = vector_of(self, k, K);
     const Place at = p.place(v < p.vectors ? v : p.vectors - 1);
     const T* row = static_cast<const T*>(p.input) + at.row * p.stride;
     return layout.template read<T, N>(row, int64_t{at.column} * N);
   };
-  const auto write = [&](int k, const Operands& operands) {
+  const auto write = [&](uint32_t k, const Operands& operands) {
     Vector<T, N> result;
     UNROLL
     for (int i = 0; i < N; ++i) {
@@ -136,11 +136,11 @@ HOST_DEVICE void run_thread(
   // All reads are on their way before the first result is computed.
   Operands operands[K];
   UNROLL
-  for (int k = 0; k < K; ++k) {
+  for (uint32_t k = 0; k < K; ++k) {
     operands[k] = read(k);
   }
   UNROLL
-  for (int k = 0; k < K; ++k) {
+  for (uint32_t k = 0; k < K; ++k) {
     write(k, operands[k]);
   }
 }

@@ -11,14 +11,14 @@ namespace activation {
 
 //! [plan]
 // Vectors of each operand that a thread has on their way at once.
-constexpr int kInFlight = 2;
+constexpr uint32_t kInFlight = 2;
 
 struct Plan {
   int width;   // elements in a vector
   int threads; // in a block
 
   uint32_t blocks(uint32_t vectors) const {
-    const auto in_block = static_cast<uint32_t>(threads * kInFlight);
+    const auto in_block = static_cast<uint32_t>(threads) * kInFlight;
     return (vectors + in_block - 1) / in_block;
   }
 };
