@@ -21,7 +21,8 @@ def new(name: str, number: str, folder: str | None) -> None:
     if chapter not in templates():
         raise CannotRun(f"chapter {chapter.number} is no template; these are: "
                         + ", ".join(c.number for c in templates()))
-    old = chapter.name[3:]
+    old = re.search(r"^project\((\w+)", (chapter.solution / "CMakeLists.txt")
+                    .read_text(), re.M)[1]
     if not NAME.fullmatch(name) or keyword.iskeyword(name) or name == "torch":
         raise CannotRun(f"{name!r} cannot be the name of a package: lower case "
                         "letters, digits and single _, as in my_kernels")
@@ -31,7 +32,11 @@ def new(name: str, number: str, folder: str | None) -> None:
                         f"./workbook new {name} --from {chapter.number} DIR")
 
     def renamed(text: str) -> str:
-        return text.replace(old, name).replace(f"wb{chapter.number}", name)
+        text = re.sub(rf"(?<!kernels-community/){old}(?!s\b)", name, text)
+        # The Hub has names of words with dashes.
+        text = re.sub(r'^name = ".*"$', lambda m: m[0].replace("_", "-"), text,
+                      flags=re.M) if "[general.hub]" in text else text
+        return text.replace(f"wb{chapter.number}", name)
 
     part = target.with_name(target.name + ".part")  # whole or not at all
     for path in [*source_files(chapter.solution),

@@ -81,7 +81,7 @@ def metadata(id, backend, archs, folder):
             f"{int(arch.split('-')[0]) / 10}" +
             ("" if arch.endswith("-real") else "+PTX") for arch in archs]
     return {
-        "name": NAME,
+        "name": NAME.replace("_", "-"),
         # TODO(08.6): id, version, license, python-depends, backend and digest.
     }
 #! [metadata]

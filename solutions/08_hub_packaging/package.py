@@ -84,7 +84,7 @@ def metadata(id, backend, archs, folder):
             f"{int(arch.split('-')[0]) / 10}" +
             ("" if arch.endswith("-real") else "+PTX") for arch in archs]
     return {
-        "name": NAME,
+        "name": NAME.replace("_", "-"),
         "id": id,
         "version": int(general("version")),
         "license": general("license"),
