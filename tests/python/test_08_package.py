@@ -264,6 +264,21 @@ assert all(f"{k.__name__}::silu_and_mul" in names for k in (a, b))
 
 
 @pytest.mark.full
+def test_renamed_it_is_a_package_of_its_own(workbook, tmp_path):
+    folder = tmp_path / "mine"
+    done = workbook("new", "gated_acts", "--from", "08", folder)
+    assert done.returncode == 0, done.stderr
+    variant, = build(folder)
+    assert id_of(variant).startswith("_gated_acts_cpu_")
+    info = json.loads(run(script("kernels"), "info", "--json", folder,
+                          cwd=folder))
+    assert info["name"] == "gated-acts"
+    text = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+               "-k", "opcheck or errors or names", "tests", cwd=folder)
+    assert re.search(r"\d+ passed", text) and "failed" not in text
+
+
+@pytest.mark.full
 def test_sanitizers_see_nothing(tmp_path):
     """The C++ test again, the kernels built with ASan and UBSan."""
     folder = copy(tmp_path / "activation")
