@@ -97,6 +97,14 @@ def test_carried_files_are_identical():
         assert len({path.read_bytes() for path in copies}) <= 1, copies
 
 
+def test_a_chapter_of_doctest_cases_has_no_steps_in_python():
+    """A file of that name would take their place."""
+    for chapter in chapters():
+        if chapter.python_test.exists():
+            assert f"def test_{chapter.number}_1" in \
+                chapter.python_test.read_text()
+
+
 def test_readme_table_is_the_sheets():
     import tables
     assert tables.in_readme() == tables.chapter_table(), \
