@@ -268,7 +268,7 @@ def test_renamed_it_is_a_package_of_its_own(workbook, tmp_path):
     folder = tmp_path / "mine"
     done = workbook("new", "gated_acts", "--from", "08", folder)
     assert done.returncode == 0, done.stderr
-    variant, = build(folder)
+    variant, = build(folder, "-DGATED_ACTS_CUDA=OFF")
     assert id_of(variant).startswith("_gated_acts_cpu_")
     info = json.loads(run(script("kernels"), "info", "--json", folder,
                           cwd=folder))

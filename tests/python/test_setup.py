@@ -1,6 +1,7 @@
 """./workbook itself: the first start, the second, and what can be missing."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -66,6 +67,36 @@ def test_interrupted_setup_starts_anew(clone):
     assert done.returncode == 0, done.stderr
     assert "Setting up" in done.stderr
     assert "01 Header-only types" in done.stdout
+
+
+@pytest.mark.full
+def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
+    """Also with TORCH_ROOT in that environment: it is not thrown away."""
+    shutil.copy(ROOT / "workbook", tmp_path)
+    shutil.copy(ROOT / "requirements.txt", tmp_path)
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common/tool.py").touch()
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
+    site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")
+    header = site / "torch/include/torch/csrc/stable/library.h"
+    header.parent.mkdir(parents=True)
+    header.touch()
+    (site / "torch/__init__.py").touch()
+    pinned = re.search(r"^torch==(.*)", (ROOT / "requirements.txt").read_text(),
+                       re.M)[1]
+    info = site / f"torch-{pinned}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: torch\nVersion: {pinned}\n")
+    for environment in ({}, {"TORCH_ROOT": str(site / "torch")}):
+        (tmp_path / ".venv/ready").write_text("other requirements")
+        done = subprocess.run(
+            [tmp_path / "workbook"], capture_output=True, text=True, env={
+                "HOME": str(tmp_path), "PATH": os.environ["PATH"],
+                "PIP_NO_INDEX": "1", **environment})
+        assert header.exists(), done.stderr
+        assert "Setting up" in done.stderr and "Downloading" not in done.stderr
+        assert (tmp_path / ".venv/torch-root").read_text() == f"{site}/torch\n"
 
 
 @pytest.mark.full
