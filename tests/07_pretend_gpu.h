@@ -77,8 +77,7 @@ struct Pretend {
 
 } // namespace pretend
 
-// --- libtorch
-// ------------------------------------------------------------------
+// --- libtorch ----------------------------------------------------------------
 
 extern "C" {
 
@@ -171,8 +170,7 @@ aoti_torch_get_current_cuda_stream(int32_t index, void** stream) {
   return TORCH_SUCCESS;
 }
 
-// --- the CUDA run time
-// ------------------------------------------------------------
+// --- the CUDA run time -------------------------------------------------------
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -26,8 +26,7 @@ namespace {
 
 using Compute = void(Op, const Tensor&, const Tensor&, const Numbers&);
 
-// --- boxes: what TORCH_BOX makes stack functions of
-// ---------------------------
+// --- boxes: what TORCH_BOX makes stack functions of --------------------------
 
 // The plain ops: (Tensor! out, Tensor input) -> ().
 template <Compute* compute, Op op>
@@ -64,8 +63,7 @@ Tensor fresh(const Tensor& input, N... numbers) {
   return out;
 }
 
-// --- Meta: no data, and no size is read, for sizes may be symbols
-// -------------
+// --- Meta: no data, and no size is read, for sizes may be symbols ------------
 
 template <class... N>
 void meta(const Tensor& /*out*/, const Tensor& /*input*/, N... /*numbers*/) {}
@@ -101,8 +99,7 @@ Tensor fresh_meta(const Tensor& input, N... /*numbers*/) {
   return new_contiguous(has_halves(op) ? left_half(input) : input);
 }
 
-// --- registration
-// -------------------------------------------------------------
+// --- registration ------------------------------------------------------------
 
 #define PLAIN_OPS(DO)                    \
   DO(silu_and_mul, kSiluAndMul)          \

@@ -25,8 +25,7 @@ namespace {
 
 using Compute = void(Op, const Tensor&, const Tensor&, const Numbers&);
 
-// --- boxes: what TORCH_BOX makes stack functions of
-// ---------------------------
+// --- boxes: what TORCH_BOX makes stack functions of --------------------------
 
 // The plain ops: (Tensor! out, Tensor input) -> ().
 template <Compute* compute, Op op>
@@ -63,8 +62,7 @@ Tensor fresh(const Tensor& input, N... numbers) {
   return out;
 }
 
-// --- Meta: no data, and no size is read, for sizes may be symbols
-// -------------
+// --- Meta: no data, and no size is read, for sizes may be symbols ------------
 
 template <class... N>
 void meta(const Tensor& /*out*/, const Tensor& /*input*/, N... /*numbers*/) {}
@@ -100,8 +98,7 @@ Tensor fresh_meta(const Tensor& input, N... /*numbers*/) {
   return new_contiguous(has_halves(op) ? left_half(input) : input);
 }
 
-// --- registration
-// -------------------------------------------------------------
+// --- registration ------------------------------------------------------------
 
 #define PLAIN_OPS(DO)                    \
   DO(silu_and_mul, kSiluAndMul)          \
