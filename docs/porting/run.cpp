@@ -12,15 +12,14 @@
 #include <vector>
 
 using torch::stable::Tensor;
-using torch::stable::detail::from;
-using torch::stable::detail::to;
+namespace stable = torch::stable::detail; // not ::from, which is deprecated
 
 // The op's first return; the stack holds its arguments.
 Tensor call(
     const char* name, const char* overload, std::vector<StableIValue> stack) {
   TORCH_ERROR_CODE_CHECK(
       torch_call_dispatcher(name, overload, stack.data(), TORCH_ABI_VERSION));
-  return to<Tensor>(stack[0]);
+  return stable::to<Tensor>(stack[0]);
 }
 
 int failures = 0;
@@ -48,7 +47,10 @@ int main(int, char** arguments) {
   const std::optional<Tensor> none;
   expect(
       "rms_norm",
-      call("rowops::rms_norm", "", {from(threes), from(none), from(1e-6)}),
+      call(
+          "rowops::rms_norm",
+          "",
+          {stable::from(threes), stable::from(none), stable::from(1e-6)}),
       1);
   const Tensor out = torch::stable::empty_like(threes);
   expect(
@@ -56,16 +58,23 @@ int main(int, char** arguments) {
       call(
           "rowops::rms_norm",
           "out",
-          {from(threes), from(std::optional(weight)), from(1e-6), from(out)}),
+          {stable::from(threes),
+           stable::from(std::optional(weight)),
+           stable::from(1e-6),
+           stable::from(out)}),
       0.5);
   expect("out", out, 0.5);
-  expect("row_share", call("rowops::row_share", "", {from(threes)}), 0.2f);
+  expect(
+      "row_share", call("rowops::row_share", "", {stable::from(threes)}), 0.2f);
   const Tensor offsets =
       torch::stable::full({2}, 0, torch::headeronly::ScalarType::Long);
   offsets.mutable_data_ptr<int64_t>()[1] = 4;
   expect(
       "segment_sum",
-      call("rowops::segment_sum", "", {from(threes), from(offsets)}),
+      call(
+          "rowops::segment_sum",
+          "",
+          {stable::from(threes), stable::from(offsets)}),
       12);
   std::printf(
       "%s on libtorch %llx\n",
