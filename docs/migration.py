@@ -1,0 +1,86 @@
+"""The rows of tests/migration.toml, as code to compile and as HTML tables."""
+
+import html
+import re
+from pathlib import Path
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
+ROWS = tomllib.loads((Path(__file__).resolve().parents[1] /
+                      "tests/migration.toml").read_text())["row"]
+for row in ROWS:
+    row.setdefault("headers", "2.10")
+    row.setdefault("target", "2.10")
+
+UNSTABLE_HEADERS = [
+    "torch/extension.h", "ATen/native/cpu/Loops.h", "ATen/OpMathType.h",
+    "ATen/cpu/vec/vec.h", "c10/core/impl/VirtualGuardImpl.h"]
+PARAMETERS = "{0} x, {0} y, {0} out, int64_t n, std::string s, void* p"
+
+
+def _placed(rows: list[dict], kind: str, tensor: str) -> str:
+    """Snippets where they may stand. Rows do not see each other, and what the
+    compiler says of the third is said of a file "row_3"."""
+    text = ""
+    for i, row in enumerate(rows):
+        code = row[kind].strip()
+        if row.get("scope") != "file":
+            code = f"void f({PARAMETERS.format(tensor)}) {{\n{code}\n}}"
+        text += f'#line 1 "row_{i}"\nnamespace row_{i} {{\n{code}\n}}\n'
+    return text
+
+
+def unstable_code(rows: list[dict]) -> str:
+    return "".join(f"#include <{name}>\n" for name in UNSTABLE_HEADERS) + \
+        _placed(rows, "unstable", "at::Tensor")
+
+
+def stable_code(rows: list[dict], kind: str = "stable") -> str:
+    """`kind` of each row, with the rows' own includes, as far as these exist,
+    and those of the parameters around."""
+    names = [name for row in rows for name in row["include"]]
+    if any(row.get("scope") != "file" for row in rows):
+        names += ["torch/csrc/stable/tensor.h", "cstdint", "string"]
+    defines = {name for row in rows for name in row.get("define", [])}
+    return "".join(f"#define {name}\n" for name in sorted(defines)) + "".join(
+        f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n"
+        for name in dict.fromkeys(names)) + \
+        _placed(rows, kind, "torch::stable::Tensor")
+
+
+def groups() -> list[str]:
+    return list(dict.fromkeys(row["group"] for row in ROWS))
+
+
+def name(group: str) -> str:
+    """Of the file that holds the group's table."""
+    return "migration_" + re.sub(r"\W+", "_", group.lower())
+
+
+def _text(text: str) -> str:
+    return re.sub(r"`(.*?)`", r"<code>\1</code>", html.escape(text))
+
+
+def _code(code: str) -> str:
+    return f"<pre>{html.escape(code.strip())}</pre>"
+
+
+def table(group: str) -> str:
+    lines = ['<table class="migration" tabindex="0"><thead><tr><th>What</th>'
+             '<th>Unstable</th><th>Stable</th><th>Headers</th><th>Target</th>'
+             '</tr></thead><tbody>']
+    for row in ROWS:
+        if row["group"] != group:
+            continue
+        stable = _code(row["stable"]) if "stable" in row else "<b>none</b>"
+        note = f"<p>{_text(row['note'])}</p>" if row["note"] else ""
+        minima = [row["headers"], row["target"]] if "stable" in row \
+            else ["", ""]
+        lines.append(
+            f"<tr><th>{_text(row['what'])}</th><td>{_code(row['unstable'])}"
+            f"</td><td>{stable}{note}</td><td>{minima[0]}</td>"
+            f"<td>{minima[1]}</td></tr>")
+    return "\n".join([*lines, "</tbody></table>"]) + "\n"
