@@ -1,6 +1,6 @@
 """Tables for the pages, from docs/results: one of each benchmark; by version,
-the conversions and the ownership that common/probe has printed; and what
-./workbook matrix found.
+the conversions and the ownership that common/probe has printed; what
+./workbook matrix found; and the tables of migrating and porting.
 
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
@@ -8,6 +8,11 @@ the conversions and the ownership that common/probe has printed; and what
 import json
 import sys
 from pathlib import Path
+
+import migration
+
+sys.path.append(str(Path(__file__).resolve().parent / "porting"))
+import diffs  # noqa: E402
 
 
 def benchmark(result: dict) -> str:
@@ -225,6 +230,13 @@ def main() -> None:
         ownership([read(p) for p in results.glob("ownership/*.json")]))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
+    for group in migration.groups():
+        (output / f"{migration.name(group)}.html").write_text(
+            migration.table(group))
+    for step in diffs.STEPS[1:]:
+        (output / f"porting_{step.name}.html").write_text(diffs.page(step))
+    (output / "porting.md").write_text(
+        diffs.table(read(results / "porting.json")))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ void expect(const char* what, const Tensor& tensor, float value) {
   failures += tensor.numel() == 0;
 }
 
+//! [main]
 int main(int, char** arguments) {
   if (!dlopen(arguments[1], RTLD_NOW)) {
     std::puts(dlerror());
@@ -82,3 +83,4 @@ int main(int, char** arguments) {
       static_cast<unsigned long long>(aoti_torch_abi_version() >> 48));
   return failures;
 }
+//! [main]
