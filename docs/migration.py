@@ -68,19 +68,23 @@ def _code(code: str) -> str:
     return f"<pre>{html.escape(code.strip())}</pre>"
 
 
+def _minima(row: dict) -> str:
+    if "stable" not in row:
+        return ""
+    if row["headers"] == row["target"]:
+        return row["target"]
+    return f"headers&nbsp;{row['headers']}, target&nbsp;{row['target']}"
+
+
 def table(group: str) -> str:
-    lines = ['<table class="migration" tabindex="0"><thead><tr><th>What</th>'
-             '<th>Unstable</th><th>Stable</th><th>Headers</th><th>Target</th>'
-             '</tr></thead><tbody>']
+    lines = ['<table class="migration"><thead><tr><th>What</th><th>Unstable'
+             '</th><th>Stable</th><th>From</th></tr></thead><tbody>']
     for row in ROWS:
         if row["group"] != group:
             continue
         stable = _code(row["stable"]) if "stable" in row else "<b>none</b>"
-        note = f"<p>{_text(row['note'])}</p>" if row["note"] else ""
-        minima = [row["headers"], row["target"]] if "stable" in row \
-            else ["", ""]
+        note = f"<p>{_text(row['note'])}</p>" if "note" in row else ""
         lines.append(
             f"<tr><th>{_text(row['what'])}</th><td>{_code(row['unstable'])}"
-            f"</td><td>{stable}{note}</td><td>{minima[0]}</td>"
-            f"<td>{minima[1]}</td></tr>")
+            f"</td><td>{stable}{note}</td><td>{_minima(row)}</td></tr>")
     return "\n".join([*lines, "</tbody></table>"]) + "\n"
