@@ -14,7 +14,7 @@ from workspace import CannotRun, torch_root
 
 PORTING = ROOT / "docs/porting"
 sys.path += [str(ROOT / "common/matrix"), str(PORTING)]
-import build as porting  # noqa: E402
+import steps as porting  # noqa: E402
 import diffs  # noqa: E402
 import runtimes  # noqa: E402
 

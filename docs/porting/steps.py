@@ -1,7 +1,7 @@
 """Builds the steps of the port one after another in one folder, as an author
 does, and passes each of them the same test.
 
-    TORCH_ROOT=... build.py FOLDER [--json FILE]
+    TORCH_ROOT=... steps.py FOLDER [--json FILE]
 """
 
 import argparse
