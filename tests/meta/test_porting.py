@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -80,6 +82,20 @@ def test_unstable_symbols_become_fewer(rows):
     assert "libc10.so" in rows[4]["needed"]
     torch = [n for n in rows[5]["needed"] if re.match("lib(torch|c10|gomp)", n)]
     assert torch == ["libtorch_cpu.so"]
+
+
+@pytest.mark.full
+def test_an_auditor_agrees(rows):
+    if sys.version_info < (3, 11):
+        pytest.skip("torch-abi-audit needs Python 3.11")
+    audit = Path(sysconfig.get_path("scripts"), "torch-abi-audit")
+    for i, row in enumerate(rows):
+        done = subprocess.run([audit, "--json", row["library"]], text=True,
+                              stdout=subprocess.PIPE)
+        found = json.loads(done.stdout)["bundled_libs"][0]["torch"]
+        assert len(found["unstable_symbols"]) == len(row["unstable_symbols"])
+        assert found["stable"] == (i >= 4)
+    assert found["min_torch_version"] == "2.10.0"
 
 
 @pytest.mark.full
