@@ -16,8 +16,10 @@ for row in ROWS:
     row.setdefault("target", "2.10")
 
 UNSTABLE_HEADERS = [
-    "torch/extension.h", "ATen/native/cpu/Loops.h", "ATen/OpMathType.h",
-    "ATen/cpu/vec/vec.h", "c10/core/impl/VirtualGuardImpl.h"]
+    "ATen/ATen.h", "ATen/Dispatch.h", "ATen/OpMathType.h", "ATen/Parallel.h",
+    "ATen/cpu/vec/vec.h", "ATen/native/cpu/Loops.h",
+    "c10/core/impl/VirtualGuardImpl.h", "torch/custom_class.h",
+    "torch/csrc/autograd/custom_function.h", "torch/library.h"]
 PARAMETERS = "{0} x, {0} y, {0} out, int64_t n, std::string s, void* p"
 
 
@@ -34,7 +36,10 @@ def _placed(rows: list[dict], kind: str, tensor: str) -> str:
 
 
 def unstable_code(rows: list[dict]) -> str:
-    return "".join(f"#include <{name}>\n" for name in UNSTABLE_HEADERS) + \
+    names = list(UNSTABLE_HEADERS)
+    if any(row.get("python") for row in rows):
+        names.append("torch/extension.h")
+    return "".join(f"#include <{name}>\n" for name in names) + \
         _placed(rows, "unstable", "at::Tensor")
 
 
