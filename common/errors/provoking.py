@@ -23,30 +23,7 @@ LIMIT = 120  # seconds that one may take
 WIDTH = 300  # characters of a message that are kept
 UNEXPECTED = "NOT AS EXPECTED: "
 
-# What stands around an entry's provoke(). The reason of a failed call is asked
-# for as chapter 06 does; libtorch before 2.13 has written it to stderr.
-CALLS = f'#include "{ROOT}/solutions/06_version_gating/compat.h"\n' + """
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-#include <cstdio>
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-namespace detail = torch::stable::detail;
-static void call(const char* op, const char* overload, StableIValue* stack) {
-  if (torch_call_dispatcher(op, overload, stack, TORCH_ABI_VERSION)) {
-    throw std::runtime_error(compat::error_text());
-  }
-}
-static void provoke();
-int main() {
-  try {
-    provoke();
-    std::puts("nothing was thrown");
-  } catch (const std::exception& error) {
-    std::puts(error.what());
-  }
-}
-"""
+CALLS = f'#include "{ROOT}/common/errors/calls.h"\n'
 # Loads a library as Python does, without torch for Python.
 LOAD = """
 import ctypes, sys
