@@ -1,5 +1,6 @@
 """Parts of the reference pages: the errors, from tests/errors.toml and what
-common/errors has recorded; the pitfalls, from tests/mutants.toml and the sheets.
+common/errors has recorded; the pitfalls, from tests/mutants.toml and the sheets;
+and what is generated from which file.
 
     make_reference.py OUTPUT_FOLDER RESULTS_FOLDER
 """
@@ -16,10 +17,30 @@ except ModuleNotFoundError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-WHEN = {
-    "compile": "The compiler says", "link": "The linker says",
-    "load": "At load", "call": "At a call", "import": "At an import",
-    "Hub": "From the Kernel Hub's loader"}
+WHEN = ["compile", "link", "load", "call", "import", "Hub"]
+# Each file in docs/results: what it holds, the page that shows it, what writes it.
+GENERATED = {
+    "[0-9][0-9]_*.json": (
+        "a chapter's benchmark", "page_01", "./workbook bench 01 --json FILE"),
+    "07_cuda_activation_kernel.json": (
+        "the benchmark on a GPU", "page_07", "common/cuda/measure.sh"),
+    "conversions/*.json": (
+        "what converts, on one libtorch", "page_02", "LD_LIBRARY_PATH=TORCH/lib "
+        "build/release/tests/conversions_probe > FILE"),
+    "ownership/*.json": (
+        "who owns a slot, on one libtorch", "faults_03",
+        "LD_LIBRARY_PATH=TORCH/lib python3 common/probe/ownership.py TEST "
+        "LIBRARY > FILE"),
+    "matrix.json": (
+        "solutions and gates on each libtorch", "matrix_06",
+        "./workbook matrix --json FILE"),
+    "sass.json": (
+        "instructions of the CUDA kernels", "page_07",
+        "python3 common/cuda/sass.py --json FILE"),
+    "errors.json": (
+        "what each error says", "page_errors",
+        ".venv/bin/python common/errors --json FILE"),
+}
 OF = {"compile": "headers", "Hub": "kernels"}  # else libtorch
 
 
@@ -54,8 +75,13 @@ def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
             for first, last, what in found]
 
 
+def raw(*lines: str) -> list[str]:
+    """HTML that Doxygen shall not read."""
+    return ["\\htmlonly[block]", *lines, "\\endhtmlonly"]
+
+
 def error(entry: dict, said: dict[str, dict], software: dict) -> str:
-    lines = [f"\\anchor error_{entry['id']}",
+    lines = [*raw(f'<a id="error_{entry["id"]}"></a>'), "",
              f"**{entry['what'][0].upper()}{entry['what'][1:]}**"
              if entry["what"][0] != "`" else f"**{entry['what']}**", ""]
     of = OF.get(entry["when"], "libtorch")
@@ -69,8 +95,8 @@ def error(entry: dict, said: dict[str, dict], software: dict) -> str:
         label = " — ".join(filter(None, [label, ends and f"{ends} "
                                          f"({what['signal']})"]))
         message = what["message"] or "(not a word)"
-        lines += [f'<div class="said"><span>{label}</span>'
-                  f"<pre>{html.escape(message)}</pre></div>"]
+        lines += raw(f'<div class="said"><span>{label}</span>'
+                     f"<pre>{html.escape(message)}</pre></div>")
     lines += ["", f"{entry['means']} *Cure:* {entry['cure']} "
               f"More: @ref {entry['page']}."]
     if "bugs" in entry:
@@ -80,68 +106,84 @@ def error(entry: dict, said: dict[str, dict], software: dict) -> str:
 
 def finder(entries: list[dict]) -> list[str]:
     """The texts to look for, each a link to its entry."""
-    lines = ["| text | when |", "|---|---|"]
+    rows = []
     for entry in entries:
         text = entry["text"]
         texts = list(text.values()) if isinstance(text, dict) else [text]
         for one in texts:
             one = one if isinstance(one, str) else one[0]
-            one = one or entry["signal"] + ", not a word"
-            lines.append(f'| <a href="#error_{entry["id"]}"><code>'
-                         f"{html.escape(one)}</code></a> | {entry['when']} |")
-    return lines
+            one = html.escape(one) or f"({entry['signal']}, not a word)"
+            rows.append(f'<tr><td><a href="#error_{entry["id"]}"><code>{one}'
+                        f"</code></a></td><td>{entry['when']}</td></tr>")
+    return raw('<table class="markdownTable find"><tbody><tr><th>what is said'
+               "</th><th>when</th></tr>", *rows, "</tbody></table>")
 
 
-def errors(result: dict) -> str:
+def errors(result: dict) -> dict[str, str]:
+    """{part of the page: its text}."""
     entries, software = read("errors.toml"), result["software"]
-    lines = [*finder(entries), ""]
-    for when, title in WHEN.items():
-        lines += [f"## {title} {{#errors_{when.lower()}}}", ""]
-        lines += [error(e, result["said"][e["id"]], software)
-                  for e in entries if e["when"] == when]
-    lines += [f"Provoked on {result['date']} with {software['compiler']}, the "
-              f"headers of {software['headers']}, Python {software['python']}, "
-              f"torch {software['torch']} and kernels {software['kernels']}."]
-    return "\n".join(lines) + "\n"
+    parts = {"found": "\n".join(finder(entries)), "made": (
+        f"Provoked on {result['date']} with {software['compiler']}, the headers "
+        f"of {software['headers']}, Python {software['python']}, torch "
+        f"{software['torch']} and kernels {software['kernels']}.")}
+    for when in WHEN:
+        parts[when.lower()] = "\n".join(
+            error(e, result["said"][e["id"]], software)
+            for e in entries if e["when"] == when)
+    return parts
 
 
 def pitfalls() -> str:
     titles = {}
     for sheet in sorted(ROOT.glob("chapters/*/README.md")):
-        text = sheet.read_text()
-        titles |= dict(re.findall(r"^## (\d\d\.\d) (.+)$", text, re.M))
-        titles[sheet.parent.name[:2]] = re.search(r"^# \d\d (.+)$", text, re.M)[1]
-    lines, chapter = [], ""
+        titles |= dict(re.findall(r"^## (\d\d\.\d) (.+)$", sheet.read_text(),
+                                  re.M))
+    lines = ["| what goes wrong | published | caught by |", "|---|---|---|"]
     published = [m for m in read("mutants.toml") if "bugs" in m]
     for mutant in sorted(published, key=lambda m: m["step"]):
-        if mutant["step"][:2] != chapter:
-            chapter = mutant["step"][:2]
-            lines += ["", f"## Chapter {chapter}: {titles[chapter]} "
-                      f"{{#pitfalls_{chapter}}}", "",
-                      "| what goes wrong | published | caught by |",
-                      "|---|---|---|"]
-        why = re.sub(r"\s*\((?!\))[^()]*(?:#?\d{2,}|[0-9a-f]{7})[^()]*\)", "",
-                     mutant["why"]).rstrip(".")
-        why = why.replace("|", "\\|")
+        step = mutant["step"]
+        # Without the number in parentheses: the next column has it.
+        why = re.sub(r"\s*\([^()]*(?:\d{2,}|[0-9a-f]{7})[^()]*\)", "",
+                     mutant["why"]).rstrip(".").replace("|", "\\|")
         lines.append(f"| {why[0].upper()}{why[1:]}. | {bugs(mutant)} | "
-                     f"[{mutant['step']} {titles[mutant['step']]}]"
-                     f"(@ref page_{chapter}) |")
-    lines += ["", "## Refused before anything runs {#pitfalls_refused}", "",
-              "| what goes wrong | published | what is said |", "|---|---|---|"]
+                     f"[{step} {titles[step]}](@ref page_{step[:2]}) |")
+    return "\n".join(lines) + "\n"
+
+
+def refused() -> str:
+    lines = ["| what goes wrong | published | what is said |", "|---|---|---|"]
     for entry in read("errors.toml"):
         if "bugs" in entry:
             what = entry["what"]
             lines.append(f"| {what[0].upper()}{what[1:]} | {bugs(entry)} | "
-                         f"@ref error_{entry['id']} \"{entry['when']}\" |")
+                         f"[{entry['when']}](page_errors.html#error_"
+                         f"{entry['id']}) |")
+    return "\n".join(lines) + "\n"
+
+
+def generated() -> str:
+    lines = ["| file | holds | page | written by |", "|---|---|---|---|"]
+    lines += [f"| `{file}` | {what} | @ref {page} | `{command}` |"
+              for file, (what, page, command) in GENERATED.items()]
+    lines += ["", "Without a file of results:", "",
+              "| what | from | page |", "|---|---|---|",
+              "| the pitfalls | `tests/mutants.toml`, `tests/errors.toml`, the "
+              "sheets | @ref page_pitfalls |",
+              "| the table of chapters | the sheets | the first page, "
+              "`README.md` |"]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     output, results = map(Path, sys.argv[1:])
     output.mkdir(parents=True, exist_ok=True)
-    (output / "errors_found.md").write_text(
-        errors(json.loads((results / "errors.json").read_text())))
-    (output / "pitfalls_found.md").write_text(pitfalls())
+    parts = {"pitfalls_found": pitfalls(), "refused": refused(),
+             "generated": generated()}
+    for name, text in errors(json.loads(
+            (results / "errors.json").read_text())).items():
+        parts[f"errors_{name}"] = text
+    for name, text in parts.items():
+        (output / f"{name}.md").write_text(text + "\n")
 
 
 if __name__ == "__main__":
