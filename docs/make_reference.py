@@ -77,13 +77,13 @@ def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
 
 def raw(*lines: str) -> list[str]:
     """HTML that Doxygen shall not read."""
-    return ["\\htmlonly[block]", *lines, "\\endhtmlonly"]
+    return ["\\htmlonly", *lines, "\\endhtmlonly"]
 
 
 def error(entry: dict, said: dict[str, dict], software: dict) -> str:
-    lines = [*raw(f'<a id="error_{entry["id"]}"></a>'), "",
-             f"**{entry['what'][0].upper()}{entry['what'][1:]}**"
-             if entry["what"][0] != "`" else f"**{entry['what']}**", ""]
+    what = entry["what"][0].upper() + entry["what"][1:]
+    title = re.sub("`(.*?)`", r"<code>\1</code>", html.escape(what))
+    lines = raw(f'<h3 id="error_{entry["id"]}">{title}</h3>')
     of = OF.get(entry["when"], "libtorch")
     if of == "kernels":
         said = {software["kernels"] + ".": what for what in said.values()}
@@ -138,7 +138,7 @@ def pitfalls() -> str:
     for sheet in sorted(ROOT.glob("chapters/*/README.md")):
         titles |= dict(re.findall(r"^## (\d\d\.\d) (.+)$", sheet.read_text(),
                                   re.M))
-    lines = ["| what goes wrong | published | caught by |", "|---|---|---|"]
+    lines = ["| mistake | report | caught by |", "|---|---|---|"]
     published = [m for m in read("mutants.toml") if "bugs" in m]
     for mutant in sorted(published, key=lambda m: m["step"]):
         step = mutant["step"]
@@ -151,7 +151,7 @@ def pitfalls() -> str:
 
 
 def refused() -> str:
-    lines = ["| what goes wrong | published | what is said |", "|---|---|---|"]
+    lines = ["| mistake | report | at |", "|---|---|---|"]
     for entry in read("errors.toml"):
         if "bugs" in entry:
             what = entry["what"]
@@ -162,15 +162,11 @@ def refused() -> str:
 
 
 def generated() -> str:
-    lines = ["| file | holds | page | written by |", "|---|---|---|---|"]
-    lines += [f"| `{file}` | {what} | @ref {page} | `{command}` |"
-              for file, (what, page, command) in GENERATED.items()]
-    lines += ["", "Without a file of results:", "",
-              "| what | from | page |", "|---|---|---|",
-              "| the pitfalls | `tests/mutants.toml`, `tests/errors.toml`, the "
-              "sheets | @ref page_pitfalls |",
-              "| the table of chapters | the sheets | the first page, "
-              "`README.md` |"]
+    lines = [f"- `{file}`: {what}, for @ref {page}. Written by `{command}`"
+             for file, (what, page, command) in GENERATED.items()]
+    lines += ["- No file: the pitfalls, from `tests/mutants.toml`, "
+              "`tests/errors.toml` and the sheets, for @ref page_pitfalls; and "
+              "the table of chapters in `README.md`, from the sheets"]
     return "\n".join(lines) + "\n"
 
 
