@@ -1,6 +1,6 @@
 // What stands before an entry's provoke() in tests/errors.toml. The reason of a
-// failed call is asked for as in chapter 06; libtorch before 2.13 has written it
-// to stderr.
+// failed call is asked for as in chapter 06; libtorch before 2.13 has written
+// it to stderr.
 #pragma once
 
 #include "../../solutions/06_version_gating/compat.h"
@@ -18,9 +18,7 @@ namespace detail = torch::stable::detail;
 static void provoke();
 
 [[maybe_unused]] static void call(
-    const char* op,
-    const char* overload,
-    StableIValue* stack) {
+    const char* op, const char* overload, StableIValue* stack) {
   if (torch_call_dispatcher(op, overload, stack, TORCH_ABI_VERSION)) {
     throw std::runtime_error(compat::error_text());
   }
