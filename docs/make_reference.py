@@ -41,7 +41,8 @@ GENERATED = {
         "what each error says", "page_errors",
         ".venv/bin/python common/errors --json FILE"),
 }
-OF = {"compile": "headers", "Hub": "kernels"}  # else libtorch
+OF = {"compile": "headers", "link": "headers", "import": "torch",
+      "Hub": "kernels"}  # else libtorch
 
 
 def read(name: str) -> list[dict]:
@@ -125,7 +126,9 @@ def errors(result: dict) -> dict[str, str]:
     parts = {"found": "\n".join(finder(entries)), "made": (
         f"Provoked on {result['date']} with {software['compiler']}, the headers "
         f"of {software['headers']}, Python {software['python']}, torch "
-        f"{software['torch']} and kernels {software['kernels']}.")}
+        f"{software['torch']} and kernels {software['kernels']}. What is loaded or "
+        "called was built once, for target 2.10 if nothing else is said, and run "
+        "on each libtorch.")}
     for when in WHEN:
         parts[when.lower()] = "\n".join(
             error(e, result["said"][e["id"]], software)
