@@ -84,7 +84,7 @@ def raw(*lines: str) -> list[str]:
 def error(entry: dict, said: dict[str, dict], software: dict) -> str:
     what = entry["what"][0].upper() + entry["what"][1:]
     title = re.sub("`(.*?)`", r"<code>\1</code>", html.escape(what))
-    lines = raw(f'<h3 id="error_{entry["id"]}">{title}</h3>')
+    lines = raw(f'<h2 id="error_{entry["id"]}">{title}</h2>')
     of = OF.get(entry["when"], "libtorch")
     if of == "kernels":
         said = {software["kernels"] + ".": what for what in said.values()}

@@ -134,7 +134,7 @@ class Provoked:
         result = {"message": self.message(lines, version)}
         if status < 0:
             result["signal"] = signal.Signals(-status).name
-        if result.get("signal") != self.error.get("signal"):
+        if self.error.get("signal") not in (None, result.get("signal")):
             result["message"] = f"{UNEXPECTED}status {status}: " + \
                 " | ".join(lines)[-600:]
         return result
