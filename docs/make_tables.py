@@ -141,8 +141,10 @@ def gates(result: dict) -> str:
     lines = ["| API | headers | target | the message | what it means |",
              "|---|---|---|---|---|"]
     for gate in result["gates"]:
+        means = gate["means"].replace("#if", "`#if`")
+        # Two backticks: a ' would end what one begins.
         lines.append(f"| `{gate['api']}` | {gate['headers']} | {gate['target']} "
-                     f"| `{gate['message']}` | {gate['means']} |")
+                     f"| ``{gate['message']}`` | {means} |")
     return "\n".join(lines) + "\n"
 
 
