@@ -41,7 +41,6 @@ def finish(page: Path) -> None:
             ('<h3>Table of Contents</h3>', '<h3 role="heading" '
              'aria-level="2">On this page</h3>'),
             ('<div class="fragment">', '<div class="fragment" tabindex="0">'),
-            ('<div class="plot">', '<div class="plot" tabindex="0">'),
             ('<div class="dotgraph">', '<div class="dotgraph" tabindex="0">'),
             ('<table class="markdownTable">', '<table class="markdownTable" '
              'tabindex="0">'),
