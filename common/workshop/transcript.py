@@ -24,8 +24,8 @@ PICTURES = ROOT / "docs/pictures"
 CHAPTER = "01_headeronly_types"
 FILE = "numerics.h"
 EDIT = """\
-       STD_TORCH_CHECK(
-           false, "dtype must be Float, Half or BFloat16, got ", dtype);
+      STD_TORCH_CHECK(
+          false, "dtype must be Float, Half or BFloat16, got ", dtype);
 """
 READY = "q quit"
 
@@ -119,7 +119,7 @@ def tidy(text: str, clone: Path) -> str:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"\033\[[\d;]*[A-Za-z]", "", text)
+    return re.sub(r"\033\[[\d;]*[A-Za-z]| +$", "", text, flags=re.M)
 
 
 def transcript(scenes: list[tuple[str, str]], clone: Path) -> str:
@@ -130,10 +130,11 @@ def transcript(scenes: list[tuple[str, str]], clone: Path) -> str:
 def picture(scenes: list[tuple[str, str]], clone: Path) -> str:
     """The edit and its verdict, in colour."""
     from rich.console import Console
-    from rich.terminal_theme import DIMMED_MONOKAI
+    from rich.terminal_theme import MONOKAI
     from rich.text import Text
     console = Console(record=True, width=80, file=open(os.devnull, "w"),
-                      force_terminal=True, color_system="truecolor")
+                      force_terminal=True, color_system="truecolor",
+                      highlight=False)
     start = tidy(scenes[0][1], clone)
     console.print("[bold]~/workbook $[/bold] ./workbook")
     console.print(Text.from_ansi(start[start.index("\nNow yours"):].strip()))
@@ -143,7 +144,7 @@ def picture(scenes: list[tuple[str, str]], clone: Path) -> str:
     for line in lines:
         console.print(Text(line, style="red" if line[0] == "-" else "green"))
     console.print(Text.from_ansi(tidy(said, clone).strip()))
-    text = console.export_svg(title="./workbook", theme=DIMMED_MONOKAI,
+    text = console.export_svg(title="./workbook", theme=MONOKAI,
                               unique_id="workbook")
     # The fonts would come from a network; a system's own will do.
     text = re.sub(r"@font-face \{.*?\}\s*", "", text, flags=re.S)
