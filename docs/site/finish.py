@@ -9,6 +9,8 @@ import re
 import sys
 from pathlib import Path
 
+import search
+
 PICTURE = re.compile(
     r'<(iframe|object) [^>]*?(?:src|data)="([^"]+\.svg)"[^>]*>.*?'
     r'</\1>\s*(?:<div class="caption">\s*(.*?)</div>)?', re.S)
@@ -58,6 +60,7 @@ def main() -> None:
     menu = site / "menu.js"  # writes the search field
     menu.write_text(menu.read_text().replace(
         'id="MSearchField"', 'id="MSearchField" aria-label="Search"'))
+    search.write(site)
 
 
 if __name__ == "__main__":
