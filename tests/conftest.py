@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tool"))
+sys.path.append(str(ROOT / "common/workshop"))
 os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
 
 

@@ -81,7 +81,7 @@ def start(arguments) -> int:
         result = measure.bench(solution, quick=True)
         print(f"  measured {measure.sentence(result)}")
         print("\nNow yours. Your copy of the starter is in "
-              f"my/{chapter.name}; break it as you like.")
+              f"my/{chapter.name};\nbreak it as you like.")
     if chapter is not None:
         open_chapter(chapter)
         if sys.stdin.isatty() and sys.stdout.isatty():

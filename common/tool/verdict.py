@@ -172,7 +172,7 @@ class _Check:
                 "compile", message.splitlines(), self._step_at(file, line),
                 file, int(line), text)
         linker = r"undefined (?:reference|symbol)|multiple definition|duplicate"
-        lines = [l for l in text.splitlines() if re.search(linker, l)]
+        lines = [s for s in text.splitlines() if re.search(linker, s)]
         if lines:
             return self._verdict("link", lines[:4], log=text,
                                  **self._anywhere())
@@ -446,7 +446,7 @@ def place_of_step(chapter: Chapter, folder: Path, id: str) -> tuple[Path, int]:
     if path.is_file() and starter.is_file():
         old = starter.read_text().splitlines()
         new = path.read_text(errors="replace").splitlines()
-        todo = next((i for i, l in enumerate(old) if marker in l), 0)
+        todo = next((i for i, s in enumerate(old) if marker in s), 0)
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         for tag, i1, i2, j1, _ in matcher.get_opcodes():
             if i1 <= todo < i2:

@@ -209,7 +209,7 @@ def run_shown(title: str, command: list, **options) -> None:
         tail = "".join(lines[-25:])
         if "No space left on device" in tail:
             raise CannotRun(f"{title}: the disk is full; a build needs 2 GiB\n"
-                            + next(l for l in lines if "No space left" in l))
+                            + next(s for s in lines if "No space left" in s))
         raise CannotRun(f"{title}: failed\n{tail}"
                         f"The command was: {shlex.join(map(str, command))}")
 

@@ -1,6 +1,7 @@
 """The documentation builds; every snippet, link and reference is found, for a
 warning is an error."""
 
+import json
 import re
 import subprocess
 import sys
@@ -123,3 +124,53 @@ def test_a_pitfall_has_its_report_and_its_step():
     for row in rows:
         assert re.search(r"\]\(https://github.com/[^|]*\) \| "
                          r"\[\d\d\.\d .+\]\(@ref page_\d\d\) \|$", row), row
+def test_search_finds_any_word_of_a_heading_and_names_in_code(tmp_path):
+    sys.path.insert(0, str(ROOT / "docs/site"))
+    import search
+    (tmp_path / "search").mkdir()
+    (tmp_path / "search/all_0.html").write_text('<script src="all_0.js">')
+    (tmp_path / "page_03.html").write_text(
+        '<title>x</title><div class="title">03 Stack conventions</div>'
+        '<h1><a class="anchor" id="why_03"></a>\nWhy a&lt;b</h1>'
+        "<p><code>TORCH_BOX</code> <code>1 + 1</code></p>")
+    search.write(tmp_path)
+    data = (tmp_path / "search/searchdata.js").read_text()
+    letters = re.search(r'"0": "(.*?)"', data)[1]
+    assert letters == "0cstw"  # 03, Stack, conventions, TORCH_BOX, Why
+
+    def rows(letter):
+        text = (tmp_path / f"search/all_{letters.index(letter):x}.js").read_text()
+        return json.loads(text.removeprefix("var searchData=").strip(" ;\n"))
+    assert rows("s") == [["stack_20conventions_0", [
+        "03 Stack conventions", ["../page_03.html", 1, "03 Stack conventions"]]]]
+    assert rows("t") == [["torch_5fbox_0", [
+        "TORCH_BOX", ["../page_03.html#why_03", 1, "03 Stack conventions"]]]]
+    assert rows("w")[0][1][0] == "Why a&lt;b"
+
+
+def test_a_variant_is_drawn_as_it_is_made():
+    page = (ROOT / "docs/08_hub_packaging.md").read_text()
+    tree = page[page.index("digraph tree"):]
+    tree = tree[:tree.index("enddot")]
+    sources = ROOT / "solutions/08_hub_packaging/torch-ext/activation"
+    files = {p.name.removesuffix(".in") for p in sources.glob("*.py*")}
+    drawn = set(re.findall(r">(\w+\.(?:py|json))<", tree))
+    assert drawn == files | {"metadata.json"}
+
+
+def test_pictures_say_what_the_results_say():
+    sys.path.insert(0, str(ROOT / "docs"))
+    from make_pictures import ladder, one_binary
+    one = {"headers": "2.13.0", "target": "2.10", "needs_libtorch": True}
+    text = one_binary({
+        "built_once_with": "2.13.0", "versions": ["2.10.0", "2.11.0"],
+        "refused": [{"torch": "2.9.1"}],
+        "builds": [{**one, "runs": {"2.10.0": "pass", "2.11.0": "pass"}},
+                   {**one, "runs": {"2.10.0": "pass", "2.11.0": "status 1"}}]})
+    for label in ("2.9.1: refused", "2.10.0: passes", "2.11.0: 1 of 2"):
+        assert f"libtorch {label}" in text
+    text = ladder({"rows": [{"version": "16 bytes",
+                             "loads": ["LDG.E.128", "LDG.E.128"]},
+                            {"version": "naive",
+                             "loads": ["LDG.E.U16", "LDG.E.U16"]}]})
+    assert "<B>32</B>" in text and "<B>4</B>" in text
