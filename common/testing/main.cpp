@@ -255,7 +255,9 @@ int main(int argc, char** argv) {
 
   if (!arguments.library.empty()) {
     Event("loading"); // may be the last: a registration can end the process
+    alarm(arguments.timeout);
     handle = dlopen(arguments.library.c_str(), RTLD_NOW);
+    alarm(0);
     if (handle == nullptr) {
       const std::string reason = dlerror();
       Event("load").with("error", reason.c_str());

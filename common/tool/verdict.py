@@ -15,6 +15,7 @@ A verdict is a dictionary (what --json prints):
 """
 
 import difflib
+import contextlib
 import hashlib
 import json
 import os
@@ -22,14 +23,16 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, configure,
                        implementation_build, install, library_of, locked,
-                       run, source_files)
+                       read_json, run, source_files, write_json)
 
 CASE_SECONDS = 10  # a case of a learner's run may take this long
+KEPT = 2**20  # bytes of what it prints, of its beginning and of its end
 
 HELP = {
     "configure": "CMake stopped: the error is in this folder's CMakeLists.txt.",
@@ -52,24 +55,22 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None) -> dict:
     """The verdict on `folder` as an implementation of `chapter`. Raises
     CannotRun if there is something wrong with the workbook's own part."""
     if not (folder / "CMakeLists.txt").is_file():
-        raise CannotRun(f"{folder} is no implementation: "
-                        "it has no CMakeLists.txt")
+        raise CannotRun(f"{folder} is no implementation: it has no "
+                        f"CMakeLists.txt; chapters/{chapter.name} has one")
     test = test_executable(chapter)
     build = implementation_build(folder)
     with locked(build):
         key = _fingerprint(folder, test, seed)
         cache = build / "verdict.json"
-        if cache.exists():
-            old = json.loads(cache.read_text())
-            if old["key"] == key and old["class"] != "timeout":
-                return old
-        before = json.loads(cache.read_text()) if cache.exists() else {}
+        before = read_json(cache)
+        if before.get("key") == key and before["class"] != "timeout":
+            return before
         verdict = _Check(chapter, folder, build, test, seed).verdict
         ran = verdict["class"] not in ("configure", "compile", "link", "load")
         verdict["known"] = verdict["steps"] if ran else \
             before.get("known", verdict["steps"])
         verdict["key"] = key
-        cache.write_text(json.dumps(verdict))
+        write_json(cache, verdict)
         return verdict
 
 
@@ -79,10 +80,9 @@ def last(chapter: Chapter) -> tuple[dict, bool]:
     test = BUILD / "learn/tests" / f"{chapter.name}_test"
     if chapter.python_test.exists():
         test = chapter.python_test
-    cache = implementation_build(chapter.mine) / "verdict.json"
-    if not (cache.exists() and test.exists()):
+    verdict = read_json(implementation_build(chapter.mine) / "verdict.json")
+    if not (verdict and test.exists()):
         return {step.id: "not reached" for step in chapter.steps}, False
-    verdict = json.loads(cache.read_text())
     return verdict["known"], verdict["key"] != _fingerprint(chapter.mine, test)
 
 
@@ -125,6 +125,7 @@ class _Check:
         self.arguments = [f"--seed={seed}"] if seed is not None else []
         self.steps = {step.id: "not reached" for step in chapter.steps}
         self.notes = []
+        self.limit = CASE_SECONDS
         self.seconds = {}
         start = time.monotonic()
         self.verdict = self._build()
@@ -231,25 +232,28 @@ class _Check:
                        f"--implementation={self.build}",
                        f"--steps-report={report}"]
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace",
-            start_new_session=True, env={**os.environ, **environment})
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **environment})
+        printed = bytearray()
+        reader = threading.Thread(target=_read, args=(process.stdout, printed))
+        reader.start()
+        limit = (CASE_SECONDS + 5) * (len(self.steps) + 5)
         try:
-            limit = (CASE_SECONDS + 5) * (len(self.steps) + 5)
-            text, _ = process.communicate(timeout=limit)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            status, self.limit = 124, limit
+        finally:  # what it has started goes with it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            reader.join()
         events = []
         if report.exists():
             for line in report.read_text(errors="replace").splitlines():
-                try:
+                with contextlib.suppress(json.JSONDecodeError):  # cut off
                     events.append(json.loads(line))
-                except json.JSONDecodeError:
-                    pass  # cut off by a crash
-        return process.returncode, text, events
+        return status, printed.decode(errors="replace"), events
 
     def _test(self):
         if library_of(self.build) is None:
@@ -344,7 +348,7 @@ class _Check:
         file, line = self._own_frame(text)
         if status == 124:
             return self._verdict(
-                "timeout", [f"no end after {CASE_SECONDS} s"], step, file, line,
+                "timeout", [f"no end after {self.limit} s"], step, file, line,
                 text)
         ub = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)", text, re.M)
         if ub:
@@ -376,6 +380,8 @@ class _Check:
     def _died_loading(self, status, text):
         """Registration runs at load, and nothing can catch what it throws."""
         died = self._died(status, text, [{"name": self.chapter.number}], None)
+        if died["file"] and died["class"] == "timeout":
+            return died
         place = {"file": died["file"], "line": died["line"]} \
             if died["file"] else self._anywhere()
         return self._verdict(
@@ -412,6 +418,14 @@ class _Check:
                 return self._verdict("leak", [f"leak of {found[1]}"], id, file,
                                      line, text)
         return None
+
+
+def _read(pipe, printed):
+    """All of what a process prints, the middle of too much left out."""
+    for data in iter(lambda: pipe.read1(2**16), b""):
+        printed += data
+        if len(printed) > 3 * KEPT:
+            printed[KEPT:-KEPT] = b"\n... (too much; cut out here) ...\n"
 
 
 def _cases(events):
