@@ -192,8 +192,9 @@ def test_interrupted_test(room):
     room.solve("numerics.h", "  bits += 0x7fff",
                "  for (volatile int i = 0; i < 1; i = 0) {}  bits += 0x7fff")
     fault = Fault(room, "Ctrl-C while a test runs")
-    process = room.start("check", "01")
     report = room.folder / "build/learn/my-01_headeronly_types/report.jsonl"
+    report.unlink(missing_ok=True)
+    process = room.start("check", "01")
     while not (report.exists() and '"01.2' in report.read_text()):
         time.sleep(0.1)
         assert process.poll() is None, process.communicate()
@@ -259,6 +260,16 @@ def test_files_deleted_and_renamed_under_watch(room):
     assert terminal.end() == 0
     os.close(terminal.file)
     fault.seen(0, "numerics.h: No such file", 0, text)
+
+
+def test_a_backup_brought_back_is_older_than_its_build(room):
+    room.solve()
+    assert room.run("check", "01") == 0, room.text
+    fault = Fault(room, "an old file brought back with its old date")
+    file = room.mine / "numerics.h"
+    file.write_text(file.read_text().replace("0x7fff", "0x7ffe"))
+    os.utime(file, (1e9, 1e9))
+    fault.seen(room.run("check", "01"), "01.2 Round to nearest", 1)
 
 
 def test_files_of_the_tool_cut_off(room):
