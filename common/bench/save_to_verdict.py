@@ -62,7 +62,7 @@ def ours(chapter, folder: Path) -> dict:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
     name = collections.Counter(
-        step.file.split("`")[0] for step in chapter.steps).most_common(1)[0][0]
+        step.file for step in chapter.steps).most_common(1)[0][0]
     edited = folder / name
     text = edited.read_text()
     check = [ROOT / "workbook", "check", chapter.number, "--impl", folder]
