@@ -63,10 +63,13 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None) -> dict:
         key = _fingerprint(folder, test, seed)
         cache = build / "verdict.json"
         before = read_json(cache)
+        if isinstance(before.get("key"), str):
+            before = {}  # of a version that kept one sum of all files
         if before and before["key"] == key and before["class"] != "timeout":
             return before
+        built = before.get("key", key)
         for name, digest in key.items():  # a backup brought back is older
-            if name and before and before["key"].get(name) != digest and \
+            if name and built.get(name) != digest and \
                     (folder / name).stat().st_mtime < cache.stat().st_mtime:
                 os.utime(folder / name)
         verdict = _Check(chapter, folder, build, test, seed).verdict
@@ -130,12 +133,20 @@ class _Check:
         self.limit = CASE_SECONDS
         self.seconds = {}
         start = time.monotonic()
-        self.verdict = self._build()
-        self.seconds["build"] = round(time.monotonic() - start, 3)
-        if self.verdict is None:
-            start = time.monotonic()
-            self.verdict = self._test()
-            self.seconds["test"] = round(time.monotonic() - start, 3)
+        process = None  # it loads libtorch while the compiler works
+        if test.suffix != ".py":
+            process = self._start_tests(f"{chapter.number}.*")
+        try:
+            self.verdict = self._build()
+            self.seconds["build"] = round(time.monotonic() - start, 3)
+            if self.verdict is None:
+                start = time.monotonic()
+                self.verdict = self._test(process)
+                self.seconds["test"] = round(time.monotonic() - start, 3)
+        finally:
+            if process and process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def _verdict(self, kind, message, step=None, file=None, line=None, log=""):
         log_file = self.build / "log.txt"
@@ -220,23 +231,32 @@ class _Check:
 
     # --- load, run --------------------------------------------------------------
 
-    def _run_tests(self, case, **environment):
-        """Runs the cases whose names fit. Cases of the whole chapter are for
-        ./workbook test; a verdict needs those of the steps only."""
+    def _start_tests(self, case, **environment):
+        """Runs the cases whose names fit, once it is told of the library. Cases
+        of the whole chapter are for ./workbook test; a verdict needs those of
+        the steps only."""
         report = self.build / "report.jsonl"
         report.unlink(missing_ok=True)
-        command = [self.test, f"--library={library_of(self.build)}",
-                   f"--report={report}", f"--timeout={CASE_SECONDS}",
-                   f"--test-case={case}", *self.arguments]
+        command = [self.test, "--library=-", f"--report={report}",
+                   f"--timeout={CASE_SECONDS}", f"--test-case={case}",
+                   *self.arguments]
         if self.test.suffix == ".py":
             command = [sys.executable, "-m", "pytest", "-qx", "-p",
                        "no:cacheprovider", f"--rootdir={ROOT}", self.test,
                        f"--implementation={self.build}",
                        f"--steps-report={report}"]
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **environment})
+
+    def _run_tests(self, case, **environment):
+        return self._finish_tests(self._start_tests(case, **environment))
+
+    def _finish_tests(self, process):
+        report = self.build / "report.jsonl"
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(f"{library_of(self.build)}\n".encode())
         printed = bytearray()
         reader = threading.Thread(target=_read, args=(process.stdout, printed))
         reader.start()
@@ -257,11 +277,12 @@ class _Check:
                     events.append(json.loads(line))
         return status, printed.decode(errors="replace"), events
 
-    def _test(self):
+    def _test(self, process):
         if library_of(self.build) is None:
             return self._verdict("link", ["no shared library was built"],
                                  **self._anywhere())
-        status, text, events = self._run_tests(f"{self.chapter.number}.*")
+        status, text, events = self._finish_tests(
+            process or self._start_tests(f"{self.chapter.number}.*"))
         for event in events:
             if event["event"] == "load":
                 return self._load_error(event["error"], text)
