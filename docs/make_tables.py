@@ -185,6 +185,40 @@ def device(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def faults(result: dict) -> str:
+    lines = [f"{result['system']}, {result['cores']} cores, libtorch "
+             f"{result['libtorch']}; {result['date']}.", "",
+             "| fault | exit status | the sentence | kept |", "|---|---|---|---|"]
+    for row in result["rows"]:
+        sentence = row["sentence"].replace("|", "\\|")
+        lines.append(f"| {row['fault']} | {row['status']} | `{sentence}` | "
+                     f"{row['kept']} |")
+    return "\n".join(lines) + "\n"
+
+
+def loop(path: Path) -> str:
+    """Save to verdict, once a quiet machine has measured it."""
+    if not path.exists():
+        return "Not measured yet: `common/bench/save_to_verdict.py` writes\n" \
+            f"`docs/results/{path.name}`.\n"
+    result = read(path)
+    hardware, theirs = result["hardware"], result["torch/extension.h"]
+    lines = [f"{hardware['cpu']}, {hardware['cores']} cores, load before "
+             f"{hardware['load']}; {result['compiler']}, libtorch "
+             f"{result['libtorch']}; {result['date']}.", "",
+             "| chapter | edited | seconds, median (least to most) | of that "
+             "build, test | CPU seconds | beside torch/extension.h |",
+             "|---|---|---|---|---|---|"]
+    for row in result["chapters"]:
+        lines.append(
+            f"| {row['chapter']} | `{row['edited']}` | **{row['median']:.2f}** "
+            f"({min(row['all']):.2f} to {max(row['all']):.2f}) | "
+            f"{row['build']:.2f}, {row['test']:.2f} | {row['cpu']:.2f} | "
+            f"1/{theirs['median'] / row['median']:.0f} |")
+    lines += ["", f"The loop with `torch/extension.h`: {theirs['median']:.1f} s."]
+    return "\n".join(lines) + "\n"
+
+
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
@@ -221,6 +255,8 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     chapter_07 = results / "07_cuda_activation_kernel.json"
     (output / f"{chapter_07.stem}.md").write_text(device(chapter_07))
+    (output / "faults.md").write_text(faults(read(results / "faults.json")))
+    (output / "loop.md").write_text(loop(results / "save_to_verdict.json"))
     (output / "sass.md").write_text(sass(read(results / "sass.json")))
     for path in results.glob("[0-9][0-9]_*.json"):
         if path == chapter_07:

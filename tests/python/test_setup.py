@@ -81,7 +81,7 @@ def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
     (tmp_path / "common/tool.py").touch()
     subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
     site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")
-    header = site / "torch/include/torch/csrc/stable/library.h"
+    header = site / "torch/include/torch/headeronly/version.h"
     header.parent.mkdir(parents=True)
     header.touch()
     (site / "torch/__init__.py").touch()
