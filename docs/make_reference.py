@@ -149,8 +149,7 @@ def refused() -> str:
     lines = ["| mistake | report | at |", "|---|---|---|"]
     for entry in read("errors.toml"):
         if "bugs" in entry:
-            what = entry["what"]
-            lines.append(f"| {what[0].upper()}{what[1:]} | {bugs(entry)} | "
+            lines.append(f"| {entry['what'][0].upper()}{entry['what'][1:]} | {bugs(entry)} | "
                          f"[{entry['when']}](page_errors.html#error_"
                          f"{entry['id']}) |")
     return "\n".join(lines) + "\n"
