@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 WHEN = ["compile", "link", "load", "call", "import", "Hub"]
 # Each file in docs/results: what it holds, the page that shows it, what writes it.
 GENERATED = {
-    "[0-9][0-9]_*.json": (
-        "a chapter's benchmark", "page_01", "./workbook bench 01 --json FILE"),
+    "[0-9][0-9]_*.json": ("a chapter's benchmark", "page_01",
+                          "./workbook bench 01 --json FILE"),
     "07_cuda_activation_kernel.json": (
         "the benchmark on a GPU", "page_07", "common/cuda/measure.sh"),
     "conversions/*.json": (
@@ -31,15 +31,12 @@ GENERATED = {
         "who owns a slot, on one libtorch", "faults_03",
         "LD_LIBRARY_PATH=TORCH/lib python3 common/probe/ownership.py TEST "
         "LIBRARY > FILE"),
-    "matrix.json": (
-        "solutions and gates on each libtorch", "matrix_06",
-        "./workbook matrix --json FILE"),
-    "sass.json": (
-        "instructions of the CUDA kernels", "page_07",
-        "python3 common/cuda/sass.py --json FILE"),
-    "errors.json": (
-        "what each error says", "page_errors",
-        ".venv/bin/python common/errors --json FILE"),
+    "matrix.json": ("solutions and gates on each libtorch", "matrix_06",
+                    "./workbook matrix --json FILE"),
+    "sass.json": ("instructions of the CUDA kernels", "page_07",
+                  "python3 common/cuda/sass.py --json FILE"),
+    "errors.json": ("what each error says", "page_errors",
+                    ".venv/bin/python common/errors --json FILE"),
 }
 OF = {"compile": "headers", "link": "headers", "import": "torch",
       "Hub": "kernels"}  # else libtorch
@@ -65,15 +62,13 @@ def bugs(entry: dict) -> str:
 
 def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
     """Neighbouring versions that say the same are one: [("2.10 to 2.12", …)]."""
-    found: list[list] = []
+    found: list[tuple[str, dict]] = []
     for version, what in said.items():
-        minor = version.rsplit(".", 1)[0]
-        if found and found[-1][2] == what:
-            found[-1][1] = minor
-        else:
-            found.append([minor, minor, what])
-    return [(first if first == last else f"{first} to {last}", what)
-            for first, last, what in found]
+        first = last = version.rsplit(".", 1)[0]
+        if found and found[-1][1] == what:
+            first = found.pop()[0].split(" to ")[0]
+        found.append((first if first == last else f"{first} to {last}", what))
+    return found
 
 
 def raw(*lines: str) -> list[str]:
@@ -88,13 +83,10 @@ def error(entry: dict, said: dict[str, dict], software: dict) -> str:
     of = OF.get(entry["when"], "libtorch")
     if of == "kernels":
         said = {software["kernels"] + ".": what for what in said.values()}
-    parts = spans(said)
-    for version, what in parts:
-        ends = {"SIGSEGV": "the process crashes", "SIGABRT": "the process ends",
-                None: ""}[what.get("signal")]
+    for version, what in spans(said):
         label = "" if "script" in entry else f"{of} {version}"
-        label = " — ".join(filter(None, [label, ends and f"{ends} "
-                                         f"({what['signal']})"]))
+        if "signal" in what:
+            label += f" — the process ends by {what['signal']}"
         message = what["message"] or "(not a word)"
         lines += raw(f'<div class="said"><span>{label}</span>'
                      f"<pre>{html.escape(message)}</pre></div>")
@@ -139,11 +131,11 @@ def errors(result: dict) -> dict[str, str]:
 def pitfalls() -> str:
     titles = {}
     for sheet in sorted(ROOT.glob("chapters/*/README.md")):
-        titles |= dict(re.findall(r"^## (\d\d\.\d) (.+)$", sheet.read_text(),
-                                  re.M))
+        titles |= re.findall(r"^## (\d\d\.\d) (.+)$", sheet.read_text(), re.M)
     lines = ["| mistake | report | caught by |", "|---|---|---|"]
-    published = [m for m in read("mutants.toml") if "bugs" in m]
-    for mutant in sorted(published, key=lambda m: m["step"]):
+    for mutant in sorted(read("mutants.toml"), key=lambda m: m["step"]):
+        if "bugs" not in mutant:
+            continue
         step = mutant["step"]
         # Without the number in parentheses: the next column has it.
         why = re.sub(r"\s*\([^()]*(?:\d{2,}|[0-9a-f]{7})[^()]*\)", "",
@@ -157,8 +149,7 @@ def refused() -> str:
     lines = ["| mistake | report | at |", "|---|---|---|"]
     for entry in read("errors.toml"):
         if "bugs" in entry:
-            what = entry["what"]
-            lines.append(f"| {what[0].upper()}{what[1:]} | {bugs(entry)} | "
+            lines.append(f"| {entry['what'][0].upper()}{entry['what'][1:]} | {bugs(entry)} | "
                          f"[{entry['when']}](page_errors.html#error_"
                          f"{entry['id']}) |")
     return "\n".join(lines) + "\n"
