@@ -17,8 +17,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STEPS = sorted(HERE.glob("step_*"))
-# C++ of libtorch, which changes with every version. What is in torch::stable and
-# torch::headeronly is compiled into the extension.
+# C++ of libtorch, which changes with every version. What is in torch::stable
+# and torch::headeronly is compiled into the extension.
 UNSTABLE = re.compile(r"\b(?:at|c10|torch)::(?!stable\b|headeronly\b)")
 
 
