@@ -48,7 +48,10 @@ def stamp(result: dict) -> str:
         parts.append(software["compiler"])
     parts += [f"libtorch {software.get('libtorch') or software.get('torch')}",
               result["date"]]
-    return "; ".join(parts) + "."
+    timed = not any("instructions" in m for g in result["groups"]
+                    for m in g["members"])
+    return "; ".join(parts) + "." + (
+        " Median of the repetitions, with quartiles." if timed else "")
 
 
 def main() -> None:
