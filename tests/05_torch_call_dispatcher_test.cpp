@@ -7,6 +7,7 @@
 #include "testing/fact.h"
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
+#include "testing/print.h"
 #include "testing/random.h"
 #include "testing/refusal.h"
 
