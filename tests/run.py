@@ -16,6 +16,9 @@ import screen
 from workspace import (BUILD, ROOT, CannotRun, build_root, install, run,
                        torch_version)
 
+sys.path.append(str(ROOT / "common"))
+import stamp  # noqa: E402
+
 REPORT = BUILD / "test.json"  # of the last run
 CASES = BUILD / "pytest.xml"
 RECORD = ROOT / "docs/results/test.json"
@@ -65,15 +68,12 @@ def _report(full, record, seconds, counts, stages):
     """What ran, and how long it took; kept for the pages with --record."""
     used = [resource.getrusage(who) for who in
             (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
     report = {
         "command": "./workbook test" + (" --full" if full else ""),
         "date": datetime.date.today().isoformat(),
-        "hardware": {"cpu": model[1] if model else platform.machine(),
-                     "cores": len(os.sched_getaffinity(0))},
+        "hardware": stamp.hardware(),
         "versions": {"torch": torch_version(), "os": platform.platform(),
-                     "compiler": run(["c++", "--version"]).stdout
-                     .splitlines()[0]},
+                     "compiler": stamp.compiler()},
         "seconds": round(seconds), **counts,
         "cpu_seconds": round(sum(u.ru_utime + u.ru_stime for u in used)),
         "stages": stages, "files": _by_file()}

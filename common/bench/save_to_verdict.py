@@ -12,8 +12,6 @@ function behind pybind11, -O0, without sanitizers, one test call from Python.
 import datetime
 import json
 import os
-import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -21,6 +19,9 @@ import sysconfig
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import stamp  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS, THEIRS = 10, 3
@@ -85,12 +86,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as one, \
             tempfile.TemporaryDirectory() as two:
         here, there = ours(Path(one)), theirs(Path(two))
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     result = {
         "schema": 1, "what": "save to verdict, seconds",
         "date": datetime.date.today().isoformat(),
-        "hardware": {"cpu": cpu[1] if cpu else platform.machine(),
-                     "cores": os.cpu_count()},
+        "hardware": stamp.hardware(),
         "ours": {"median": statistics.median(here), "all": here},
         "torch/extension.h": {"median": statistics.median(there), "all": there},
         "ratio": statistics.median(here) / statistics.median(there)}
