@@ -156,7 +156,9 @@ SOME = ["./workbook",
         "TORCH_ROOT=$(cat .venv/torch-root) cmake --preset release",
         f"cmake --build --preset release --target {' '.join(SOLUTIONS)}"]
 VERSIONS = "cat /etc/os-release; ${CXX:-c++} --version; cmake --version; " \
-    "cat $(cat .venv/torch-root)/version.py $(cat .venv/torch-root)/build-version"
+    "TORCH_ROOT=$(cat .venv/torch-root) .venv/bin/python -c 'import sys; " \
+    "sys.path.append(\"common/tool\"); import workspace; " \
+    "print(\"torch\", workspace.torch_version())'"
 
 
 def versions(text: str) -> dict:
@@ -164,7 +166,7 @@ def versions(text: str) -> dict:
     found = {what: re.search(pattern, text, re.M) for what, pattern in {
         "system": r'^PRETTY_NAME="(.*)"', "cmake": r"^cmake version (\S+)",
         "compiler": r"^(\S* version .*|\S+ \(.*\) [\d.]+)$",
-        "torch": r"^__version__ = '(.*)'"}.items()}
+        "torch": r"^torch (.*)"}.items()}
     return {what: match[1] for what, match in found.items() if match}
 
 
