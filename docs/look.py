@@ -3,16 +3,20 @@ light and dark, in headless Chromium, and axe-core's rules on each page; then
 the search box and the keyboard. --shown makes the pictures of CONTRIBUTING.md.
 
     pip install playwright axe-playwright-python; apt-get install chromium
-    docs/look.py SITE PICTURES [PAGE...]
+    docs/look.py SITE PICTURES [PAGE...] [--record]
     docs/look.py --shown SITE docs/pictures
+
+--record keeps what axe-core found in docs/results/site.json.
 """
 
+import json
 import sys
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
+RESULT = Path(__file__).parent / "results/site.json"
 LOOKS = {"desktop": (1280, 900), "phone": (390, 844)}
 SHOWN = {"site_index": ("index.html", "desktop", "light"),
          "site_chapter": ("page_03.html#exceptions_03", "phone", "dark"),
@@ -71,12 +75,12 @@ def use(browser: Browser, site: Path, found: dict) -> None:
 
 
 def main() -> int:
-    words = [w for w in sys.argv[1:] if w != "--shown"]
-    site, pictures, *names = words
+    recorded = "--record" in sys.argv
+    site, pictures, *names = (a for a in sys.argv[1:] if not a.startswith("--"))
     site, pictures = Path(site).resolve(), Path(pictures)
     names = names or sorted(p.stem for p in site.glob("page_*.html")) + ["index"]
     pictures.mkdir(parents=True, exist_ok=True)
-    found = {}
+    found, views = {}, 0
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path="/usr/bin/chromium",
                                        args=["--no-sandbox"])
@@ -95,6 +99,7 @@ def main() -> int:
                 for name in names:
                     page.goto((site / f"{name}.html").as_uri())
                     page.wait_for_timeout(300)
+                    views += 1
                     page.screenshot(path=pictures / f"{name}_{device}_{colours}.png")
                     look(page, name, f"{device} {colours}", found)
                 page.close()
@@ -104,6 +109,10 @@ def main() -> int:
         print(f"{rule}: {len(nodes)}")
         for node in sorted(nodes):
             print(f"    {node}")
+    if recorded:
+        kept = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+        kept["axe"] = {"views": views, "rules": len(found)}
+        RESULT.write_text(json.dumps(kept, indent=1) + "\n")
     return 1 if found else 0
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import migration
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common/matrix"))
 sys.path.append(str(Path(__file__).resolve().parent / "porting"))
 import diffs  # noqa: E402
+from versions import listed, supported  # noqa: E402
 
 
 def benchmark(result: dict) -> str:
@@ -68,14 +70,17 @@ def by_version(versions: list[str], cells: list[str]) -> str:
         for text, first, last in runs)
 
 
-def in_order(results: list[dict]) -> list[str]:
-    """Sorts the results by libtorch's version, and gives these."""
-    results.sort(key=lambda r: [int(n) for n in r["libtorch"].split(".")])
-    return [r["libtorch"] for r in results]
+def of_each_version(folder: Path) -> list[dict]:
+    """What a probe printed on each version that the matrix runs."""
+    missing = [v for v in supported() if not (folder / f"{v}.json").exists()]
+    if missing:
+        raise SystemExit(f"{folder} holds no result of {', '.join(missing)}: "
+                         "run ./workbook matrix --record")
+    return [read(folder / f"{v}.json") for v in supported()]
 
 
 def conversions(results: list[dict]) -> str:
-    versions = in_order(results)
+    versions = [r["libtorch"] for r in results]
     lines = ["| schema | in the extension | the slot | libtorch "
              f"{versions[0]} to {versions[-1]} |", "|---|---|---|---|"]
     for rows in zip(*(r["rows"] for r in results)):
@@ -87,7 +92,7 @@ def conversions(results: list[dict]) -> str:
 
 
 def ownership(results: list[dict]) -> str:
-    versions = in_order(results)
+    versions = [r["libtorch"] for r in results]
     lines = [f"| after a call | libtorch {versions[0]} to {versions[-1]} |",
              "|---|---|"]
     for what in results[0]["facts"]:
@@ -105,9 +110,15 @@ def grid(corner: str, columns: list, rows: dict) -> list[str]:
 
 
 def matrix(result: dict) -> str:
-    versions, once = result["versions"], result["built_once_with"]
+    versions, once = supported(), result["built_once_with"]
+    missing = [v for v in versions if v not in result["versions"]]
+    if missing:
+        raise SystemExit(f"matrix.json holds no {', '.join(missing)}: run "
+                         "./workbook matrix --record")
     on, headers, targets = {}, {}, {}
     for row in result["builds"]:
+        if row["headers"] not in versions:
+            continue
         name = f"{row['chapter']} {row['title']}"
         runs = {v: "refused" if "undefined symbol" in text else text
                 for v, text in row.get("runs", {}).items()}
@@ -123,11 +134,12 @@ def matrix(result: dict) -> str:
     lines = [f"Built once, with the headers of {once} and target 2.10, and run "
              f"on each libtorch ({result['date']}):", "",
              *grid("chapter", versions, on)]
-    for version in dict.fromkeys(r["torch"] for r in result["refused"]):
+    for version in (v for v in listed() if v not in versions):
         rows = [r for r in result["refused"] if r["torch"] == version]
-        lines += [f"{version} refuses chapters "
-                  f"{', '.join(r['chapter'] for r in rows)}: "
-                  f"`{rows[-1]['message']}`.", ""]
+        if rows:
+            lines += [f"{version} refuses chapters "
+                      f"{', '.join(r['chapter'] for r in rows)}: "
+                      f"`{rows[-1]['message']}`.", ""]
     lines += ["Built with the headers of each, at target 2.10, and run on the "
               "oldest, on the headers' own and on the newest libtorch:", "",
               *grid("chapter", versions, headers),
@@ -263,9 +275,9 @@ def main() -> None:
             continue
         (output / f"{path.stem}.md").write_text(benchmark(read(path)))
     (output / "conversions.md").write_text(
-        conversions([read(p) for p in results.glob("conversions/*.json")]))
+        conversions(of_each_version(results / "conversions")))
     (output / "ownership.md").write_text(
-        ownership([read(p) for p in results.glob("ownership/*.json")]))
+        ownership(of_each_version(results / "ownership")))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
     for group in migration.groups():

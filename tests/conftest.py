@@ -19,6 +19,10 @@ sys.path.append(str(ROOT / "common/workshop"))
 os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
 
 
+# Test files that share no build folder with another.
+OWN_FOLDERS = {"test_check", "test_solutions_alone", "test_08_package"}
+
+
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true",
                      help="ladders, mutants, documentation and lint as well")
@@ -72,12 +76,14 @@ def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full"):
         items[:] = [i for i in items if i.get_closest_marker("full") is None]
     # Several processes (-n) share the work: a chapter's ladder and mutants stay
-    # together, so that only what changes is compiled; all else is one group,
-    # since it builds in the checkout's own folders.
+    # together, so that only what changes is compiled; so does a file that builds
+    # in folders of its own. All else is one group, since it builds in the
+    # checkout's.
     for item in items:
         found = re.match(r"test_(?:ladder|mutant_is_caught)\[(\d\d)", item.name)
+        file = item.path.stem
         item.add_marker(pytest.mark.xdist_group(
-            found[1] if found else "the rest"))
+            found[1] if found else file if file in OWN_FOLDERS else "the rest"))
 
 
 class Implementation:

@@ -14,8 +14,6 @@ import collections
 import datetime
 import json
 import os
-import platform
-import re
 import resource
 import statistics
 import subprocess
@@ -24,6 +22,9 @@ import sysconfig
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import stamp  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/tool"))
@@ -112,14 +113,11 @@ def main() -> None:
                   "of CPU", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         there = theirs(Path(folder))
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     result = {
         "schema": 2, "what": "save to verdict, seconds",
         "date": datetime.date.today().isoformat(),
-        "hardware": {"cpu": cpu[1] if cpu else platform.machine(),
-                     "cores": os.cpu_count(), "load": f"{load:.1f}"},
-        "compiler": subprocess.run(["c++", "--version"], text=True, check=True,
-                                   capture_output=True).stdout.splitlines()[0],
+        "hardware": {**stamp.hardware(), "load": f"{load:.1f}"},
+        "compiler": stamp.compiler(),
         "libtorch": torch_version(), "chapters": rows,
         "torch/extension.h": {"median": statistics.median(there), "all": there}}
     print(f"torch/extension.h {statistics.median(there):.1f} s")

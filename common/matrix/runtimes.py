@@ -22,6 +22,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from versions import numbers
 from workspace import CannotRun, locked, torch_root, torch_version
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / \
@@ -35,10 +36,6 @@ _KEEP = re.compile(
     r"torch/lib/lib(gomp|gfortran)[^/]*\.so[^/]*|torch\.libs/.*|"
     r"torch/include/torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/.*|"
     r"nvidia/.*/lib(cudart|cupti)\.so\.\d+|" + re.escape(SCHEMAS))
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
 def installed() -> str:
