@@ -35,6 +35,28 @@ GENERATED = {
                     "./workbook matrix --json FILE"),
     "sass.json": ("instructions of the CUDA kernels", "page_07",
                   "python3 common/cuda/sass.py --json FILE"),
+    "faults.json": (
+        "what the tool says when something is broken", "page_faults",
+        ".venv/bin/python -m pytest "
+        "tests/python/test_faults.py --full --faults FILE"),
+    "save_to_verdict.json": (
+        "from saving a file to its verdict", "page_loop",
+        "python3 common/bench/save_to_verdict.py FILE"),
+    "limits.json": (
+        "chapter 08's kernels from one element to 1.6 GB", "page_08",
+        "python3 tests/08_hub_packaging_bench.py --limits --json FILE"),
+    "test.json": ("the suite: stages, files, minutes", "page_quality",
+                  "./workbook test --full --record"),
+    "machines.json": ("the workbook on fresh machines", "page_quality",
+                      "python3 tests/machines/fresh.py"),
+    "fire.json": ("ops under fire", "page_quality",
+                  "python3 -m pytest --full tests/meta/test_fire.py"),
+    "mutation.json": ("mutation scores", "page_mutation",
+                      "python3 tests/mutation_score.py"),
+    "porting.json": ("the steps of a port", "page_porting",
+                     "python3 docs/porting/steps.py FOLDER --json FILE"),
+    "site.json": ("links and axe-core", "page_quality",
+                  "./workbook docs --record"),
     "errors.json": ("what each error says", "page_errors",
                     ".venv/bin/python common/errors --json FILE"),
 }

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import gates
 import runtimes
+from versions import in_order, supported
 from workspace import ROOT, CannotRun, torch_root
 
 ERRORS = gates.tomllib.loads(
     (ROOT / "tests/errors.toml").read_text())["error"]
-VERSIONS = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
 TARGET = "2.10"
 LIMIT = 120  # seconds that one may take
 WIDTH = 300  # characters of a message that are kept
@@ -43,7 +43,7 @@ def versions_of(error: dict) -> list[str]:
         return [here]
     if "on" in error:
         return [here if v == "installed" else v for v in error["on"]]
-    return sorted({*VERSIONS, here}, key=runtimes.numbers)
+    return in_order(*supported(), here)
 
 
 def wanted(error: dict, version: str) -> list[str]:

@@ -18,10 +18,9 @@ import gates  # noqa: E402
 import migration  # noqa: E402
 import runtimes  # noqa: E402
 from migration import ROWS  # noqa: E402
+from versions import supported  # noqa: E402
 
-MATRIX = (ROOT / "common/matrix/__main__.py").read_text()
-VERSIONS = [v for v in re.findall(r'"(2\.\d+\.\d+)"', MATRIX)
-            if runtimes.numbers(v) >= (2, 10)]
+VERSIONS = supported()
 STABLE = [row for row in ROWS if "stable" in row]
 
 

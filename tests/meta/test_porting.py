@@ -19,10 +19,9 @@ sys.path += [str(ROOT / "common/matrix"), str(PORTING)]
 import steps as porting  # noqa: E402
 import diffs  # noqa: E402
 import runtimes  # noqa: E402
+from versions import numbers, supported  # noqa: E402
 
-VERSIONS = [v for v in re.findall(
-    r'"(2\.\d+\.\d+)"', (ROOT / "common/matrix/__main__.py").read_text())
-    if runtimes.numbers(v) >= (2, 10)]
+VERSIONS = supported()
 UNSTABLE_INCLUDE = re.compile(
     r"#include <(ATen|c10|torch/(?!csrc/stable|headeronly))")
 
@@ -118,9 +117,9 @@ def test_the_last_step_runs_on_each_libtorch(rows, tmp_path):
     with ThreadPoolExecutor(2) as pool:
         tasks = [(version, rows[-1]) for version in VERSIONS]
         for (version, _), done in zip(tasks, pool.map(run, tasks)):
-            minor = runtimes.numbers(version)[1]
+            minor = numbers(version)[1]
             assert done.stdout == f"pass on libtorch 2{minor:02x}\n"
             assert done.returncode == 0
-    if runtimes.numbers(runtimes.installed()) > runtimes.numbers(VERSIONS[0]):
+    if numbers(runtimes.installed()) > numbers(VERSIONS[0]):
         done = run((VERSIONS[0], rows[0]))
         assert done.returncode != 0 and "undefined symbol" in done.stdout
