@@ -67,10 +67,10 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None) -> dict:
             before = {}  # of a version that kept one sum of all files
         if before and before["key"] == key and before["class"] != "timeout":
             return before
-        built = before.get("key", {})
+        built, log = before.get("key", {}), build / ".ninja_log"
         for name, digest in key.items():  # a backup brought back is older
-            if name and cache.exists() and built.get(name) != digest and \
-                    (folder / name).stat().st_mtime < cache.stat().st_mtime:
+            if name and log.exists() and built.get(name) != digest and \
+                    (folder / name).stat().st_mtime < log.stat().st_mtime:
                 os.utime(folder / name)
         verdict = _Check(chapter, folder, build, test, seed).verdict
         ran = verdict["class"] not in ("configure", "compile", "link", "load")

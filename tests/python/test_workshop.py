@@ -103,7 +103,7 @@ def test_clangd_reads_the_flags_of_each_chapter():
         r"PathMatch: (\S+)\nCompileFlags:\n  CompilationDatabase: (\S+)",
         (ROOT / ".clangd").read_text()))
     for chapter in chapters():
-        assert ROOT / fragments[f".*/my/{chapter.name}/.*"] == \
+        assert ROOT / fragments[f"my/{chapter.name}/.*"] == \
             implementation_build(chapter.mine)
 
 
