@@ -53,6 +53,7 @@ struct Case {
   std::function<std::vector<Tensor>()> call; // again and again, if need be
   std::vector<Want> want;
   std::string refusal; // if not empty: what it throws must contain this
+  bool meta = false;
 };
 
 struct Op {

@@ -179,8 +179,7 @@ void loads(const char* path, const std::string& ns, long n) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fputs(
-        "fire LIBRARY NAMESPACE random|threads|calls|loads N\n", stderr);
+    std::fputs("fire LIBRARY NAMESPACE random|threads|calls|loads N\n", stderr);
     return 2;
   }
   const std::string ns = argv[2], mode = argv[3];

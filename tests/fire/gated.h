@@ -18,10 +18,10 @@ struct Gated {
   double of_16_bits = 1;
   // What is beside the tensors, drawn anew for each case.
   std::function<std::vector<double>(Random&)> numbers = nullptr;
-  bool doubles = false;       // takes them as well
-  bool any_out = false;       // `out` need not be contiguous
-  bool rounds_silu = false;   // to the dtype, before it multiplies
-  bool unchecked = false;     // leaves the checks to the ops that it calls
+  bool doubles = false;     // takes them as well
+  bool any_out = false;     // `out` need not be contiguous
+  bool rounds_silu = false; // to the dtype, before it multiplies
+  bool unchecked = false;   // leaves the checks to the ops that it calls
 };
 
 inline Exact silu(Exact x) {
@@ -32,8 +32,10 @@ inline Exact gelu(Exact x) {
   return x / 2 * std::erfc(-x * Exact(M_SQRT1_2));
 }
 inline Exact gelu_tanh(Exact x) {
-  return x / (1 + std::exp(Exact(-M_SQRT2 * M_2_SQRTPI) *
-                           (x + Exact(0.044715) * x * x * x)));
+  return x /
+      (1 +
+       std::exp(
+           Exact(-M_SQRT2 * M_2_SQRTPI) * (x + Exact(0.044715) * x * x * x)));
 }
 
 inline ScalarType random_dtype(Random& random, bool doubles = false) {
@@ -83,9 +85,7 @@ inline Value value_of(
 }
 
 inline std::vector<Value> values_of(
-    const Gated& op,
-    const Tensor& input,
-    const std::vector<double>& numbers) {
+    const Gated& op, const Tensor& input, const std::vector<double>& numbers) {
   const std::vector<Exact> x = read(input);
   const ScalarType dtype = input.scalar_type();
   const auto wide = static_cast<size_t>(input.size(-1));
@@ -98,8 +98,7 @@ inline std::vector<Value> values_of(
       const size_t second = op.layout == Layout::kInTurns ? 2 * i + 1
           : op.layout == Layout::kHalves                  ? d + i
                                                           : i;
-      values.push_back(
-          value_of(op, from[first], from[second], numbers, dtype));
+      values.push_back(value_of(op, from[first], from[second], numbers, dtype));
     }
   }
   return values;
@@ -127,7 +126,10 @@ inline std::vector<Tensor> call_gated(
 
 // One in 50 is to be refused: makes input or out wrong, and says how.
 inline std::string spoil(
-    const Gated& op, Tensor& input, std::optional<Tensor>& out, Random& random) {
+    const Gated& op,
+    Tensor& input,
+    std::optional<Tensor>& out,
+    Random& random) {
   const ScalarType dtype = input.scalar_type();
   const Sizes sizes = input.sizes().vec();
   Sizes wrong = sizes;
@@ -165,9 +167,8 @@ inline Case make_gated(const Gated& op, Random& random) {
   const ScalarType dtype = random_dtype(random, op.doubles);
   Sizes wide = sizes;
   wide.back() *= op.layout == Layout::kAlone ? 1 : 2;
-  const auto numbers =
-      op.numbers ? op.numbers(random) : std::vector<double>();
-  const bool meta = random.once_in(10);
+  const auto numbers = op.numbers ? op.numbers(random) : std::vector<double>();
+  const bool meta = one.meta = random.once_in(10);
   Tensor input = filled(wide, dtype, random);
   std::optional<Tensor> out;
   if (op.out) {

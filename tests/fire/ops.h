@@ -37,8 +37,7 @@ inline std::vector<Op> ops_of(const std::string& ns, void* library) {
   }
   if (ns == "wb05") {
     return {
-        as_op(silu_op("", false, true)),
-        {"wb05::swiglu_mlp", Make(make_mlp)}};
+        as_op(silu_op("", false, true)), {"wb05::swiglu_mlp", Make(make_mlp)}};
   }
   if (ns.find("wb06") == 0) {
     return ops_06(ns);

@@ -34,8 +34,8 @@ inline Case make_mlp(Random& random) {
     for (size_t j = 0; j < up.size(); ++j) {
       up[j].error = least;
       for (int64_t k = 0; k < h; ++k) {
-        const Exact term = x[at(row, k, h)] * w[j * static_cast<size_t>(h) +
-                                                static_cast<size_t>(k)];
+        const Exact term = x[at(row, k, h)] *
+            w[j * static_cast<size_t>(h) + static_cast<size_t>(k)];
         up[j].exact += term;
         up[j].error += std::abs(term) * unit * static_cast<Exact>(h + 2);
       }
@@ -47,7 +47,8 @@ inline Case make_mlp(Random& random) {
                   b = up[static_cast<size_t>(j + d)];
         const Exact gated = silu(a.exact) * b.exact;
         const Exact error = 1.1L * a.error * (std::abs(b.exact) + b.error) +
-            std::abs(silu(a.exact)) * b.error + std::abs(gated) * 8 * unit + least;
+            std::abs(silu(a.exact)) * b.error + std::abs(gated) * 8 * unit +
+            least;
         const Exact by = v[at(k, j, d)];
         out.exact += gated * by;
         out.error += error * std::abs(by) +
@@ -117,7 +118,8 @@ auto list_of(const Draw& draw) {
 template <class T, class Draw>
 auto maybe(const Draw& draw) {
   return [draw](Random& random) {
-    return random.once_in(3) ? std::optional<T>() : std::optional<T>(draw(random));
+    return random.once_in(3) ? std::optional<T>()
+                             : std::optional<T>(draw(random));
   };
 }
 
@@ -134,26 +136,36 @@ inline std::vector<Op> echoes() {
   return {
       echo<bool>("bool", [](Random& r) { return r.once_in(2); }),
       echo<int64_t>("int", integer),
-      echo<double>("float", [](Random& r) { // a NaN by its bits
-        double value = 0;
-        const uint64_t bits = r.bits();
-        std::memcpy(&value, &bits, sizeof(value));
-        return value;
-      }),
+      echo<double>(
+          "float",
+          [](Random& r) { // a NaN by its bits
+            double value = 0;
+            const uint64_t bits = r.bits();
+            std::memcpy(&value, &bits, sizeof(value));
+            return value;
+          }),
       echo<double>("float32", [](Random& r) { return double{r.normal()}; }),
       echo<ScalarType>("dtype", dtype),
-      echo<Layout>("layout", [](Random& r) {
-        constexpr Layout all[] = {
-            Layout::Strided, Layout::Sparse, Layout::SparseBsc, Layout::Jagged};
-        return all[r.integer(0, 3)];
-      }),
-      echo<MemoryFormat>("memory_format", [](Random& r) {
-        return static_cast<MemoryFormat>(r.integer(0, 3));
-      }),
-      echo<Device>("device", [](Random& r) {
-        return Device(
-            c10::DeviceType::CUDA, static_cast<int32_t>(r.integer(-1, 100)));
-      }),
+      echo<Layout>(
+          "layout",
+          [](Random& r) {
+            constexpr Layout all[] = {
+                Layout::Strided,
+                Layout::Sparse,
+                Layout::SparseBsc,
+                Layout::Jagged};
+            return all[r.integer(0, 3)];
+          }),
+      echo<MemoryFormat>(
+          "memory_format",
+          [](Random& r) { return static_cast<MemoryFormat>(r.integer(0, 3)); }),
+      echo<Device>(
+          "device",
+          [](Random& r) {
+            return Device(
+                c10::DeviceType::CUDA,
+                static_cast<int32_t>(r.integer(-1, 100)));
+          }),
       echo<std::string>(
           "str",
           [](Random& r) {

@@ -34,7 +34,8 @@ inline Case make_swiglu(Random& random) {
       false,
       [](Exact x, Exact y, const Numbers& n) {
         x = at_most(x, n[1]);
-        return x / (1 + std::exp(-n[0] * x)) * -at_most(-at_most(y, n[1]), n[1]);
+        return x / (1 + std::exp(-n[0] * x)) *
+            -at_most(-at_most(y, n[1]), n[1]);
       }};
   const std::vector<Exact> x = read(input);
   const std::vector<Exact> b = bias ? read(*bias) : std::vector<Exact>();
@@ -47,8 +48,8 @@ inline Case make_swiglu(Random& random) {
     const Exact up = x[at + d] + (bias ? b[i % d + d] : 0);
     Value value = value_of(op, gate, up, numbers, dtype);
     // alpha * gate is rounded before it is an exponent.
-    const Exact error = epsilon(dtype) * (4 + 2 * std::abs(at_most(
-                                                  alpha * gate, 1000)));
+    const Exact error =
+        epsilon(dtype) * (4 + 2 * std::abs(at_most(alpha * gate, 1000)));
     if (std::isfinite(value.exact) && std::isfinite(gate)) {
       value.slack += std::abs(value.exact) * error;
     }

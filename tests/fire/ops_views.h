@@ -70,7 +70,8 @@ inline std::vector<Op> ops_06(const std::string& ns) {
     for (size_t i = dims.size(); i-- > 1;) {
       std::swap(
           dims[i],
-          dims[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
+          dims[static_cast<size_t>(
+              random.integer(0, static_cast<int64_t>(i)))]);
     }
     for (const int64_t dim : dims) {
       sizes.push_back(input.size(dim));
@@ -142,12 +143,7 @@ inline std::vector<Op> ops_01(void* library) {
     return dlsym(library, name);
   };
   using Rows = void(
-      ScalarType,
-      void*,
-      const void*,
-      const int64_t*,
-      const int64_t*,
-      size_t);
+      ScalarType, void*, const void*, const int64_t*, const int64_t*, size_t);
   auto* const rows = reinterpret_cast<Rows*>(symbol("wb01_silu_and_mul"));
   const auto make_rows = [rows](Random& random) {
     const ScalarType dtype = random_dtype(random);
@@ -167,10 +163,10 @@ inline std::vector<Op> ops_01(void* library) {
         {{sizes, dtype, values_of(op, input, {}), tolerance_of(op, dtype)}},
         ""};
   };
-  auto* const round = reinterpret_cast<uint16_t (*)(float)>(
-      symbol("wb01_round_to_bfloat16"));
-  auto* const saturate = reinterpret_cast<uint8_t (*)(float)>(
-      symbol("wb01_saturate_to_float8"));
+  auto* const round =
+      reinterpret_cast<uint16_t (*)(float)>(symbol("wb01_round_to_bfloat16"));
+  auto* const saturate =
+      reinterpret_cast<uint8_t (*)(float)>(symbol("wb01_saturate_to_float8"));
   const auto make_rounded = [round, saturate](Random& random) {
     const auto bits = static_cast<uint32_t>(random.bits());
     return Case{
@@ -182,8 +178,8 @@ inline std::vector<Op> ops_01(void* library) {
           const c10::Float8_e5m2 small(
               saturate(x), c10::Float8_e5m2::from_bits());
           const auto& f8 = workbook::kFormat<c10::Float8_e5m2>;
-          const double exact = workbook::nearest(
-              workbook::kFormat<c10::BFloat16>, x);
+          const double exact =
+              workbook::nearest(workbook::kFormat<c10::BFloat16>, x);
           const double most = std::clamp<double>(x, -f8.max, f8.max);
           const auto same = [](double a, double b) {
             return a == b || (std::isnan(a) && std::isnan(b));
