@@ -1,7 +1,7 @@
 // Every allocation, and every call into libtorch, that an op's own code makes
 // fails in turn: the op must say so, lose nothing, and be right the next time.
 //
-//   failures LIBRARY NAMESPACE
+//   failures LIBRARY NAMESPACE [CASES [SKIP]]
 //
 // Compiled with -DSHIMS="file", a list of X(name): the shims that libraries
 // use. Prints one JSON object; exit status 1 if something was wrong.
@@ -95,14 +95,15 @@ void on_signal(int number) {
   std::raise(number);
 }
 
-// The functions of `library` that can fail, replaced.
-std::vector<std::unique_ptr<Replaced>> replace(const void* library) {
+// The functions of `library` that can fail, replaced; but not `skip`.
+std::vector<std::unique_ptr<Replaced>> replace(
+    const void* library, const std::string& skip) {
   std::vector<std::unique_ptr<Replaced>> all;
-#define X(shim)                                        \
-  if constexpr (failing::Shim<&shim>::can_fail) {      \
-    failing::Shim<& shim>::name = #shim;               \
-    all.push_back(std::make_unique<Replaced>(          \
-        library, #shim, &failing::Shim<&shim>::call)); \
+#define X(shim)                                          \
+  if (failing::Shim<&shim>::can_fail && skip != #shim) { \
+    failing::Shim<& shim>::name = #shim;                 \
+    all.push_back(std::make_unique<Replaced>(            \
+        library, #shim, &failing::Shim<&shim>::call));   \
   }
 #include SHIMS
 #undef X
@@ -114,9 +115,19 @@ std::vector<std::unique_ptr<Replaced>> replace(const void* library) {
   return all;
 }
 
+// "" if there is none.
+std::string difference(const fire::Want& want, const fire::Tensor& got) {
+  try {
+    fire::compare(want, got);
+  } catch (const fire::Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
 struct Report {
   long failures = 0;
-  std::map<std::string, size_t> lost; // "op: after 0 calls: operator new"
+  std::map<std::string, size_t> lost; // blocks by "op: what failed"
 };
 
 // Lets the k-th fail; false if there are fewer.
@@ -130,19 +141,19 @@ bool fail(
   failing::left = k;
   failing::calls = 0;
   failing::failed.clear();
-  bool threw = false;
+  std::string wrong; // with a result that it gives all the same
   size_t alive = 0, twice = 0;
-  std::vector<fire::Tensor> got;
   {
     const Ledger ledger;
     try {
       const auto result = one.call();
       const Ledger::Pause pause;
-      got = result;
+      for (size_t i = 0; i < result.size(); ++i) {
+        wrong += difference(one.want[i], result[i]);
+      }
     } catch (const std::exception&) {
-      threw = true;
+      // as it should
     }
-    got.clear();
     alive = Ledger::alive();
     twice = Ledger::deleted_twice();
   }
@@ -151,13 +162,13 @@ bool fail(
     return false;
   }
   ++report.failures;
-  const std::string text = op.name + ": " + failing::failed + " fails after " +
-      std::to_string(failing::calls) + " calls";
-  if (!threw) {
-    throw fire::Failure(text + ": the op says nothing");
+  const std::string text = op.name + ": " + failing::failed +
+      (failing::calls == 0 ? ", before any call" : "");
+  if (!wrong.empty()) {
+    throw fire::Failure(text + " fails, and the op says nothing; " + wrong);
   }
   if (twice > 0) {
-    throw fire::Failure(text + ": a block is deleted twice");
+    throw fire::Failure(text + " fails: a block is deleted twice");
   }
   if (alive > 0) {
     size_t& most = report.lost[text];
@@ -184,7 +195,11 @@ void fail_each(const fire::Op& op, const fire::Case& one, Report& report) {
   }
 }
 
-void run(const char* path, const std::string& ns, int cases) {
+void run(
+    const char* path,
+    const std::string& ns,
+    int cases,
+    const std::string& skip) {
   void* const library = dlopen(path, RTLD_LAZY);
   if (library == nullptr) {
     throw std::runtime_error(dlerror());
@@ -195,7 +210,7 @@ void run(const char* path, const std::string& ns, int cases) {
     throw fire::Failure("no kernel was registered");
   }
   const auto replaced =
-      replace(reinterpret_cast<const void*>(kernels.begin()->second));
+      replace(reinterpret_cast<const void*>(kernels.begin()->second), skip);
   Report report;
   for (const fire::Op& op : ops) {
     for (int seed = 1; seed <= cases; ++seed) {
@@ -235,7 +250,7 @@ void run(const char* path, const std::string& ns, int cases) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("failures LIBRARY NAMESPACE [CASES]\n", stderr);
+    std::fputs("failures LIBRARY NAMESPACE [CASES [SKIP]]\n", stderr);
     return 2;
   }
   for (const int number : {SIGSEGV, SIGABRT, SIGBUS}) {
@@ -244,7 +259,10 @@ int main(int argc, char** argv) {
   std::string error;
   std::printf("{");
   try {
-    run(argv[1], argv[2], argc > 3 ? std::atoi(argv[3]) : 20);
+    run(argv[1],
+        argv[2],
+        argc > 3 ? std::atoi(argv[3]) : 20,
+        argc > 4 ? argv[4] : "");
   } catch (const std::exception& thrown) {
     error = thrown.what();
     std::fprintf(stderr, "%s\n", error.c_str());
