@@ -23,6 +23,8 @@ def pytest_addoption(parser):
                      help="ladders, mutants, documentation and lint as well")
     parser.addoption("--fire", type=int, default=2, metavar="SECONDS",
                      help="how long each op is under fire")
+    parser.addoption("--fuzz", type=int, default=10, metavar="SECONDS",
+                     help="how long each target is fuzzed")
     parser.addoption("--implementation", type=Path, metavar="BUILD",
                      help="the build that a chapter's steps are tested on")
     parser.addoption("--steps-report", type=Path, metavar="FILE",
