@@ -2,8 +2,8 @@
 // and taken again; or some slot in it cannot be converted, or the kernel stops
 // after taking, or gives less than it should. Whatever happens, the values are
 // the same and nothing is lost or released twice.
-#include "bytes.h"
 #include "stack.h"
+#include "bytes.h"
 
 #include <torch/csrc/stable/ops.h>
 
