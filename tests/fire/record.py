@@ -3,10 +3,12 @@
     .venv/bin/python tests/fire/record.py [--calls N] [--seconds S]
 
 About ten minutes on two cores with a million calls of each op; needs pytest and
-clang. tests/meta/test_fire.py asserts the same, with less of each."""
+clang. The file is written anew after each proof, so a run that is ended early
+leaves those it has. tests/meta/test_fire.py asserts the same, with less."""
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -28,7 +30,6 @@ def first_line(*command):
 
 def hardware():
     found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    import os
     return {"cpu": found[1] if found else "unknown",
             "cores": os.cpu_count()}
 
@@ -43,10 +44,22 @@ def versions():
             "clang++": first_line("clang++", "--version")}
 
 
-class Proofs(list):
+class Proofs:
+    def __init__(self, command):
+        self.result = {"command": command, "hardware": hardware(),
+                       "versions": versions(), "proofs": []}
+
     def add(self, name, what, figure, unit):
-        self.append({"name": name, "what": what, "figure": figure, "unit": unit})
+        self.result["proofs"].append(
+            {"name": name, "what": what, "figure": figure, "unit": unit})
+        (ROOT / "docs/results/fire.json").write_text(
+            json.dumps(self.result, indent=1) + "\n")
         print(f"{name}: {figure} {unit}", flush=True)
+
+
+def each(call, numbers=fire.ALL):
+    """What call(number) gives for each chapter, two at a time."""
+    return dict(zip(numbers, fire.at_once(*((call, n) for n in numbers))))
 
 
 def record(calls, seconds, folder, proofs):
@@ -55,7 +68,7 @@ def record(calls, seconds, folder, proofs):
         return folder / name
 
     plain = fire.made(sub("plain"))
-    random = {n: fire.fire(plain, n, "random", fire.CASES[n]) for n in fire.ALL}
+    random = each(lambda n: fire.fire(plain, n, "random", fire.CASES[n]))
     level = {name: fire.fire(plain, "08", "random", 26_000,
                              ACTIVATION_CPU_LEVEL=name)
              for name in ("v3", "baseline")}
@@ -73,7 +86,7 @@ def record(calls, seconds, folder, proofs):
         proofs.add(f"worst_08_{index}", f"largest error of chapter 08's ops on "
                    f"CPU, {what}, at every level", worst, "ulp")
 
-    flat = {n: fire.fire(plain, n, "calls", calls) for n in fire.ALL}
+    flat = each(lambda n: fire.fire(plain, n, "calls", calls))
     proofs.add("calls", "calls of each op, one after another", calls, "calls")
     proofs.add("calls_grown", "memory that the second half of them adds, of the "
                "op that adds most", max(r["grown_kib"] for r in flat.values()),
@@ -82,14 +95,13 @@ def record(calls, seconds, folder, proofs):
         for op, lost in result["bytes_lost_by_libtorch"].items():
             proofs.add(f"lost_by_libtorch_{op}", f"a call of {op}, whose string "
                        "libtorch loses", round(lost, 1), "bytes")
-    for number in fire.ALL:
-        fire.fire(plain, number, "loads", 100)
+    each(lambda n: fire.fire(plain, n, "loads", 100))
     proofs.add("loads", "times that each library is loaded, called and unloaded",
                100, "loads")
 
     list_ = fire.shims([plain[1][n] for n in fire.ALL[1:]], folder)
     program = fire.compile("failures", folder, f'-DSHIMS="{list_}"')
-    failed = {n: fire.fail((program, plain[1]), n) for n in fire.ALL[1:]}
+    failed = each(lambda n: fire.fail((program, plain[1]), n), fire.ALL[1:])
     proofs.add("failures", "allocations and calls into libtorch that were let "
                "fail, each reported, and the next call right",
                sum(r["failures"] for r in failed.values()), "failures")
@@ -105,12 +117,6 @@ def record(calls, seconds, folder, proofs):
                        f"loses something, in {why}",
                        len({h.split(": ")[0] for h in hit}), "ops")
 
-    tsan = fire.made(sub("tsan"), "-fsanitize=thread")
-    threads = {n: fire.fire(tsan, n, "threads", seconds) for n in fire.ALL}
-    proofs.add("threads", f"calls by eight threads under ThreadSanitizer, "
-               f"{seconds} s a chapter, no report",
-               sum(r["calls"] for r in threads.values()), "calls")
-
     for target in fuzz.TARGETS:
         program = fuzz.compile(target, fuzz.find_chapter(
             fuzz.TARGETS[target][0]).solution, folder / "fuzz")
@@ -118,21 +124,22 @@ def record(calls, seconds, folder, proofs):
         proofs.add(f"fuzz_{target}", f"inputs of libFuzzer in {seconds} s, "
                    f"{edges} edges reached", runs, "inputs")
 
+    tsan = fire.made(sub("tsan"), "-fsanitize=thread")
+    threads = {n: fire.fire(tsan, n, "threads", seconds) for n in fire.ALL}
+    proofs.add("threads", f"calls by eight threads under ThreadSanitizer, "
+               f"{seconds} s a chapter, no report",
+               sum(r["calls"] for r in threads.values()), "calls")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=60)
     arguments = parser.parse_args()
-    proofs = Proofs()
+    proofs = Proofs("python3 tests/fire/record.py "
+                    f"--calls {arguments.calls} --seconds {arguments.seconds}")
     with tempfile.TemporaryDirectory() as folder:
         record(arguments.calls, arguments.seconds, Path(folder), proofs)
-    result = {"command": "python3 tests/fire/record.py "
-                         f"--calls {arguments.calls} "
-                         f"--seconds {arguments.seconds}",
-              "hardware": hardware(), "versions": versions(), "proofs": proofs}
-    (ROOT / "docs/results/fire.json").write_text(
-        json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -164,6 +164,8 @@ constexpr Case kCases[] = {
     stack_of<List<Maybe<Tensor>>, int64_t, List<ScalarType>, Tensor>,
     stack_of<std::string, List<std::string>, Maybe<ScalarType>, Tensor>,
     stack_of<Maybe<List<int64_t>>, double, bool, Maybe<Tensor>, ScalarType>,
+    stack_of<ScalarType, Maybe<Tensor>, List<Maybe<std::string>>>,
+    stack_of<Maybe<ScalarType>, Maybe<List<Tensor>>, Maybe<std::string>>,
     stack_of<List<List<ScalarType>>, Tensor, List<Maybe<ScalarType>>>};
 
 } // namespace
