@@ -88,6 +88,8 @@ bool same(const Tensor& a, const Tensor& b) {
   return a.data_ptr() == b.data_ptr();
 }
 template <class T>
+bool same(const List<T>& a, const List<T>& b); // below
+template <class T>
 bool same(const Maybe<T>& a, const Maybe<T>& b) {
   return a.has_value() == b.has_value() && (!a || same(*a, *b));
 }
