@@ -126,8 +126,8 @@ fire::Case small_case(const Op& op) {
   for (uint64_t seed = 1;; ++seed) {
     Random random(seed);
     fire::Case one = op.make(random);
-    const bool small = one.want.empty() ||
-        (!one.want[0].values.empty() && one.want[0].values.size() <= 64);
+    const int64_t n = one.want.empty() ? 1 : fire::count(one.want[0].sizes);
+    const bool small = n > 0 && n <= 64 && !one.meta;
     if (small && one.refusal.empty()) {
       return one;
     }
