@@ -30,6 +30,8 @@ def pytest_addoption(parser):
                      help="how long each op is under fire")
     parser.addoption("--faults", type=Path, metavar="FILE",
                      help="write what was seen of each fault there")
+    parser.addoption("--fuzz", type=int, default=10, metavar="SECONDS",
+                     help="how long each target is fuzzed")
     parser.addoption("--implementation", type=Path, metavar="BUILD",
                      help="the build that a chapter's steps are tested on")
     parser.addoption("--steps-report", type=Path, metavar="FILE",
