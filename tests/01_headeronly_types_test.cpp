@@ -2,6 +2,7 @@
 // Expected values come from double and std::nearbyint, never from bits.
 #include "testing/compare.h"
 #include "testing/library.h"
+#include "testing/print.h"
 #include "testing/random.h"
 #include "testing/refusal.h"
 

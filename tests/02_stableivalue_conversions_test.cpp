@@ -3,6 +3,7 @@
 #include "probe/rows.h"
 #include "testing/dispatcher.h"
 #include "testing/ledger.h"
+#include "testing/print.h"
 #include "testing/random.h"
 #include "testing/refusal.h"
 

@@ -6,6 +6,7 @@
 #include "testing/fact.h"
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
+#include "testing/print.h"
 #include "testing/refusal.h"
 
 #include "../solutions/03_stack_conventions/stack.h"

@@ -4,6 +4,7 @@
 #include "testing/child.h"
 #include "testing/dispatcher.h"
 #include "testing/library.h"
+#include "testing/print.h"
 #include "testing/refusal.h"
 #include "testing/replaced.h"
 

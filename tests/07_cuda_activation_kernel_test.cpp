@@ -9,6 +9,7 @@
 #include "testing/dispatcher.h"
 #include "testing/fact.h"
 #include "testing/library.h"
+#include "testing/print.h"
 #include "testing/random.h"
 #include "testing/refusal.h"
 

@@ -124,6 +124,24 @@ def group(kernel, kind, name, rows, d, quick):
                    "cold" if large else "warm", 3 * rows * d * dtype.itemsize)
 
 
+def limits(kernel, quick):
+    """From one element to 1.6 GB moved, on one thread and on all."""
+    for threads in sorted({1, os.cpu_count()}):
+        torch.set_num_threads(threads)
+        for name, dtype in DTYPES.items():
+            for power in range(0, 19 if quick else 28, 3):
+                n = 2 ** power
+                d = min(n, 8192)
+                size = 3 * n * dtype.itemsize
+                members = Members(kernel, dtype, n // d, d,
+                                  streaming=n * dtype.itemsize > 4 << 20)
+                members.check()
+                times = members.time(5 if quick else 15, 0.01)
+                yield summary(members, times, f"limits/{name}/{threads}", name,
+                              f"{n // d} x {d}", "warm" if size < 2 ** 24 else
+                              "cold", size)
+
+
 def summary(members, times, name, dtype, shape, cache, size):
     floor_name, *_ = times
     floor = times[floor_name]
@@ -166,22 +184,22 @@ def main():
     parser.add_argument("--floor", help="the library with the floor's op")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--limits", action="store_true", help="all sizes, "
+                        "from one element, instead of four")
     arguments = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     from kernels import get_local_kernel
     kernel = get_local_kernel(arguments.library.parent.resolve(), backend="cpu")
     torch.ops.load_library(arguments.floor)
 
-    shapes = {"small": (1, 4096), "cache": (32, 1024), "dram": (4096, 8192)}
-    if arguments.quick:
-        shapes["dram"] = (2048, 8192)
-    groups = [call_group(kernel, arguments.quick)]
     print("08_hub_packaging, called from Python: time over the floor's")
-    show(groups[0])
-    for kind, (rows, d) in shapes.items():
-        for dtype in ["bfloat16"] if arguments.quick else DTYPES:
-            groups.append(group(kernel, kind, dtype, rows, d, arguments.quick))
-            show(groups[-1])
+    if arguments.limits:
+        groups = []
+        for found in limits(kernel, arguments.quick):
+            groups.append(found)
+            show(found)
+    else:
+        groups = four_sizes(kernel, arguments.quick)
     if arguments.json:
         arguments.json.write_text(json.dumps({
             "schema": 1, "chapter": "08_hub_packaging",
@@ -191,6 +209,19 @@ def main():
                 "libtorch": torch.__version__.split("+")[0],
                 "headers": "", "target": "2.10", "os": platform.platform()},
             "groups": groups}, indent=1) + "\n")
+
+
+def four_sizes(kernel, quick):
+    shapes = {"small": (1, 4096), "cache": (32, 1024), "dram": (4096, 8192)}
+    if quick:
+        shapes["dram"] = (2048, 8192)
+    groups = [call_group(kernel, quick)]
+    show(groups[0])
+    for kind, (rows, d) in shapes.items():
+        for dtype in ["bfloat16"] if quick else DTYPES:
+            groups.append(group(kernel, kind, dtype, rows, d, quick))
+            show(groups[-1])
+    return groups
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ inline bool is_half(IntHeaderOnlyArrayRef half, IntHeaderOnlyArrayRef whole) {
 inline void check_input(const Facts& input) {
   // TODO(04.7): say what input must be, and what it is.
   const bool even = !input.sizes.empty() && input.sizes.back() % 2 == 0;
-  STD_TORCH_CHECK(even, "TODO(04.7): bad input");
+  STD_TORCH_CHECK(even, "TODO(04.7): input is refused, without a reason");
 }
 //! [check_input]
 
@@ -72,7 +72,7 @@ inline void check_half(
   // TODO(04.7): two checks instead of one, each with a text of its own.
   const bool fits =
       half.dtype == input.dtype && is_half(half.sizes, input.sizes);
-  STD_TORCH_CHECK(fits, "TODO(04.7): bad ", name);
+  STD_TORCH_CHECK(fits, "TODO(04.7): ", name, " is refused, without a reason");
 }
 //! [check_half]
 

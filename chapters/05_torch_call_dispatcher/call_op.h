@@ -37,7 +37,9 @@ struct Op<R(Args...)> {
   // if this throws.
   static void pack(StableIValue* slots, const Args&... args) {
     // TODO(05.1): give one slot to each argument, by its declared type.
-    STD_TORCH_CHECK(false, "TODO(05.1): ", slots, sizeof...(args));
+    static_cast<void>(slots);
+    STD_TORCH_CHECK(
+        false, "TODO(05.1): ", sizeof...(args), " arguments are not packed");
   }
   static std::string text() {
     return in_parentheses<Args...>() + " -> " + Returns<R>::text();
@@ -54,7 +56,8 @@ struct Returns {
   static constexpr bool cross = Type<R>::crosses;
   static R take(StableIValue* slots) {
     // TODO(05.2): steal one return.
-    STD_TORCH_CHECK(false, "TODO(05.2): ", slots);
+    static_cast<void>(slots);
+    STD_TORCH_CHECK(false, "TODO(05.2): a return is not taken");
   }
   static std::string text() {
     return Type<R>::text();
@@ -70,7 +73,8 @@ struct Returns<std::tuple<T...>> {
       "why)");
   static std::tuple<T...> take(StableIValue* slots) {
     // TODO(05.2): steal several.
-    STD_TORCH_CHECK(false, "TODO(05.2): ", slots);
+    static_cast<void>(slots);
+    STD_TORCH_CHECK(false, "TODO(05.2): ", count, " returns are not taken");
   }
   static std::string text() {
     return in_parentheses<T...>();
@@ -103,7 +107,8 @@ struct Call<op, Op<R(Args...)>> {
   R operator()(const Args&... args) const {
     static_cast<void>(&kDeclared<op>); // what is called is listed
     // TODO(05.3): make the slots, pack, call, check the code, take.
-    STD_TORCH_CHECK(false, "TODO(05.3): ", op.name, sizeof...(args));
+    (static_cast<void>(args), ...);
+    STD_TORCH_CHECK(false, "TODO(05.3): ", op.name, " is not called");
   }
 };
 template <const auto& op>

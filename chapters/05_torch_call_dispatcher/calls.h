@@ -28,7 +28,8 @@ using MaybeTensor = std::optional<Tensor>;
 // The sum over the dimensions `dims`, which are kept, with size 1.
 inline Tensor sum(const Tensor& input, const Dims& dims) {
   // TODO(05.4): call it, with all of its arguments.
-  STD_TORCH_CHECK(false, "TODO(05.4): ", input.dim(), dims.size());
+  STD_TORCH_CHECK(
+      false, "TODO(05.4): ", dims.size(), " of ", input.dim(), " dims");
 }
 
 //! [max]
@@ -43,14 +44,15 @@ inline Tensor sum(const Tensor& input, const Dims& dims) {
 // The largest elements along `dim`, which is not kept, and where they are.
 inline std::tuple<Tensor, Tensor> max(const Tensor& input, int64_t dim) {
   // TODO(05.5): call max_dim.
-  STD_TORCH_CHECK(false, "TODO(05.5): ", input.dim(), dim);
+  STD_TORCH_CHECK(false, "TODO(05.5): dim ", dim, " of ", input.dim());
 }
 
 // out = the larger one of self and other.
 inline void maximum_into(
     const Tensor& out, const Tensor& self, const Tensor& other) {
   // TODO(05.5): call maximum_out; its arguments are in the schema's order.
-  STD_TORCH_CHECK(false, "TODO(05.5): ", out.dim(), self.dim(), other.dim());
+  static_cast<void>(out), static_cast<void>(self), static_cast<void>(other);
+  STD_TORCH_CHECK(false, "TODO(05.5): maximum_out is not called");
 }
 
 //! [scalar]
@@ -61,12 +63,14 @@ inline void maximum_into(
 // self, but at most `most`.
 inline Tensor clamp_max(const Tensor& self, const Tensor& most) {
   // TODO(05.6): call it, without a lower limit.
-  STD_TORCH_CHECK(false, "TODO(05.6): ", self.dim(), most.dim());
+  static_cast<void>(self), static_cast<void>(most);
+  STD_TORCH_CHECK(false, "TODO(05.6): clamp_tensor is not called");
 }
 
 // self + alpha * other. Not aten::add.Tensor: its alpha is a Scalar.
 inline Tensor add(const Tensor& self, const Tensor& other, double alpha) {
   // TODO(05.6): a C shim computes self - alpha * other.
-  STD_TORCH_CHECK(false, "TODO(05.6): ", self.dim(), other.dim(), alpha);
+  static_cast<void>(self), static_cast<void>(other);
+  STD_TORCH_CHECK(false, "TODO(05.6): nothing is added, times ", alpha);
 }
 //! [scalar]

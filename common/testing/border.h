@@ -252,6 +252,7 @@ class Border {
     heading(op);
     if (!check_size(schema, stack) ||
         !check(schema.arguments, "argument", stack)) {
+      refused_ = true;
       return false;
     }
     add(schema.arguments, "argument", stack);
@@ -301,6 +302,11 @@ class Border {
   }
   void clear() {
     records_.clear();
+    refused_ = false;
+  }
+  // A call never reached libtorch, which therefore has no text for it.
+  bool refused() const {
+    return refused_;
   }
 
  private:
@@ -396,6 +402,7 @@ class Border {
 
   std::map<std::string, Schema> ops_;
   std::vector<Record> records_;
+  bool refused_ = false;
   static inline thread_local Border* current_ = nullptr;
 };
 
@@ -436,7 +443,8 @@ std::string watch(
       act(border);
     } catch (const std::exception& error) {
       const Ledger::Pause pause;
-      verdict = error.what() + border.picture();
+      verdict = (border.refused() ? "stopped before libtorch:" : error.what()) +
+          border.picture();
     }
     const Ledger::Pause pause;
     if (verdict.empty() && !border.clean()) {
@@ -449,7 +457,8 @@ std::string watch(
   }
   const size_t twice = Ledger::deleted_twice();
   if (verdict.empty() && twice > 0) {
-    verdict = std::to_string(twice) + " blocks deleted twice, in no slot" +
+    verdict = std::to_string(twice) +
+        " blocks deleted twice, in no slot: was a borrowed handle adopted?" +
         border.picture();
   }
   alive += lost_by_libtorch;

@@ -86,7 +86,7 @@ def show_verdict(chapter: Chapter, verdict: dict, then: str) -> None:
             first, *drawn = line.splitlines() or [""]
             print(f"  {first}"[:80] if " | " in first else wrap(first))
             for row in drawn:
-                print(f"    {row}"[:80])
+                print(wrap(row, "    "))
         print(wrap(HELP[kind]))
         if kind not in ("todo", "test"):
             print(f"  The whole text: {verdict['log']}")

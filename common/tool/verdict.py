@@ -36,13 +36,13 @@ HELP = {
     "compile": "The first error counts; a missing ; or } often belongs to the "
                "line above.",
     "link": "Something is declared and used but defined nowhere.",
-    "load": "The library was built and does not load. An undefined symbol is "
-            "declared, but defined nowhere or not exported.",
+    "load": "The library was built and does not load.",
     "todo": "This step is not done yet.",
     "test": "First what your code gave, then what the test wants of it.",
     "sanitizer": "The sanitizer saw memory or arithmetic used in a way that "
                  "C++ does not define.",
-    "crash": "The process was ended by a signal inside of this step.",
+    "crash": "A handle that was released twice, or a pointer that is none, ends "
+             "the process so.",
     "leak": "What is created must be released once: this allocation never was.",
     "timeout": "A loop that does not end? The line is where it was then.",
 }
@@ -297,7 +297,8 @@ class _Check:
         place = self._anywhere()
         if symbol:
             name = run(["c++filt", symbol[1].rstrip(",")]).stdout.strip()
-            message = [f"undefined symbol: {name}"]
+            message = [f"undefined symbol: {name}",
+                       "declared, but defined nowhere or not exported"]
             word = re.sub(r"\(.*", "", name).split("::")[-1]
             for path in source_files(self.folder):
                 for number, line in enumerate(
@@ -329,7 +330,10 @@ class _Check:
         if values and values != message[0]:
             message.append(f"values: {values}")
         if failure.get("exception"):
-            message.append(f"thrown: {failure['exception']}")
+            # A later step's TODO is not the one to do now; a table of all
+            # kernels of an op is in the log.
+            thrown = re.sub(r"TODO\(.*?\): ", "", failure["exception"])
+            message.append(f"thrown: {thrown.split(' If you are a ')[0]}")
         if failure.get("context"):
             message.append(f"with: {failure['context']}")
         if failure.get("file"):
@@ -341,7 +345,7 @@ class _Check:
         """The process ended within a case: a sanitizer, a signal, a limit."""
         last = cases[-1]["name"].split()[0]
         step = last if last in self.steps else step
-        file, line = self._own_frame(text)
+        file, line = self._own_frame(text, step)
         if status == 124:
             return self._verdict(
                 "timeout", [f"no end after {CASE_SECONDS} s"], step, file, line,
@@ -384,14 +388,16 @@ class _Check:
                      "a namespace opened twice, a misspelt dispatch key or a "
                      "bad schema does that"], log=text, **place)
 
-    def _own_frame(self, text):
-        """The innermost frame of a sanitizer's stack in a file that is edited,
-        else in one that is given."""
+    def _own_frame(self, text, step=None):
+        """The innermost frame of a sanitizer's stack in the step's file, else in
+        one that is edited, else in one that is given."""
         frames = [(Path(file).resolve(), int(line)) for file, line in re.findall(
             r"^ *#\d+ .*? (/[^\n]*?):(\d+)(?::\d+)?$", text, re.M)]
         mine = [f for f in frames if f[0].is_relative_to(self.folder)]
         edited = [f for f in mine if f[0] in self.edited]
-        return (edited or mine or [(None, None)])[0]
+        here = [f for f in edited if step in self.steps and
+                f[0] == self.folder / self.chapter.step(step).file]
+        return (here or edited or mine or [(None, None)])[0]
 
     def _find_leak(self, failing):
         """Runs the passed cases alone, since one that failed half-way may well
@@ -408,7 +414,7 @@ class _Check:
                 self.steps[id] = "fail"
                 found = re.search(r"(?:Direct|Indirect) leak of (.*?) allocated",
                                   text)
-                file, line = self._own_frame(text)
+                file, line = self._own_frame(text, id)
                 return self._verdict("leak", [f"leak of {found[1]}"], id, file,
                                      line, text)
         return None
