@@ -5,6 +5,7 @@ the conversions and the ownership that common/probe has printed; and what
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
 
+import html
 import json
 import sys
 from pathlib import Path
@@ -153,6 +154,37 @@ def sass(result: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def mutation(result: dict) -> str:
+    kinds = {"invalid": "do not compile", "equal": "same object code",
+             "device": "GPU only"}
+    lines = [f"{result['tool']}; {result['compiler']}, {result['machine']}; "
+             f"libtorch {result['libtorch']}.", "",
+             "| chapter | changes | tried | " + " | ".join(kinds.values()) +
+             " | count | caught | survived, explained | survived | date, seed |",
+             "|---" * 11 + "|"]
+    survivors = ["| where | the line | survives as | why it is not caught |",
+                 "|---|---|---|---|"]
+    for name, row in result["chapters"].items():
+        left = row["survivors"]
+        counted = row["tried"] - sum(row.get(k, 0) for k in kinds)
+        explained = sum("why" in s for s in left)
+        caught = counted - len(left)
+        lines.append(
+            f"| {name[:2]} | {row['generated']} | {row['tried']} | " +
+            " | ".join(str(row.get(k, 0)) for k in kinds) +
+            f" | {counted} | **{caught}** ({100 * caught / counted:.0f} %) | "
+            f"{explained} | {len(left) - explained} | {row['date']}, "
+            f"{row['seed']} |")
+        for s in left:
+            old, new = (f"<code>{html.escape(s[k]).replace('|', '&#124;')}"
+                        "</code>" for k in ("old", "new"))
+            why = s.get("why") or ("the text of a message" if s["of"] == "text"
+                                   else "no test yet")
+            survivors.append(f"| {name[:2]} {s['file']}:{s['line']} | {old} | "
+                             f"{new} | {why} |")
+    return "\n".join([*lines, "", *survivors]) + "\n"
+
+
 def device(path: Path) -> str:
     """The benchmark of chapter 07, if a machine with a GPU has measured it."""
     if not path.exists():
@@ -224,6 +256,8 @@ def main() -> None:
     (output / "ownership.md").write_text(
         ownership([read(p) for p in results.glob("ownership/*.json")]))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
+    (output / "mutation.md").write_text(
+        mutation(read(results / "mutation.json")))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
 
 
