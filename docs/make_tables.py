@@ -154,35 +154,43 @@ def sass(result: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def mutation(result: dict) -> str:
-    kinds = {"invalid": "do not compile", "equal": "same object code",
+UNCOUNTED = {"invalid": "do not compile", "equal": "same object code",
              "device": "GPU only"}
+
+
+def mutation(result: dict) -> str:
     lines = [f"{result['tool']}; {result['compiler']}, {result['machine']}; "
              f"libtorch {result['libtorch']}.", "",
-             "| chapter | changes | tried | " + " | ".join(kinds.values()) +
+             "| chapter | changes | tried | " + " | ".join(UNCOUNTED.values()) +
              " | count | caught | survived, explained | survived | date, seed |",
              "|---" * 11 + "|"]
-    survivors = ["| where | the line | survives as | why it is not caught |",
-                 "|---|---|---|---|"]
     for name, row in result["chapters"].items():
-        left = row["survivors"]
-        counted = row["tried"] - sum(row.get(k, 0) for k in kinds)
-        explained = sum("why" in s for s in left)
-        caught = counted - len(left)
+        counted = row["tried"] - sum(row.get(k, 0) for k in UNCOUNTED)
+        left = len(row["survivors"])
+        explained = sum("why" in s for s in row["survivors"])
         lines.append(
             f"| {name[:2]} | {row['generated']} | {row['tried']} | " +
-            " | ".join(str(row.get(k, 0)) for k in kinds) +
-            f" | {counted} | **{caught}** ({100 * caught / counted:.0f} %) | "
-            f"{explained} | {len(left) - explained} | {row['date']}, "
-            f"{row['seed']} |")
-        for s in left:
-            old, new = (f"<code>{html.escape(s[k]).replace('|', '&#124;')}"
-                        "</code>" for k in ("old", "new"))
-            why = s.get("why") or ("the text of a message" if s["of"] == "text"
-                                   else "no test yet")
-            survivors.append(f"| {name[:2]} {s['file']}:{s['line']} | {old} | "
-                             f"{new} | {why} |")
-    return "\n".join([*lines, "", *survivors]) + "\n"
+            " | ".join(str(row.get(k, 0)) for k in UNCOUNTED) +
+            f" | {counted} | **{counted - left}** "
+            f"({100 * (counted - left) / counted:.0f} %) | {explained} | "
+            f"{left - explained} | {row['date']}, {row['seed']} |")
+    return "\n".join(lines) + "\n"
+
+
+def survivors(result: dict) -> str:
+    """As HTML, since Doxygen would make links of the code."""
+    lines = ['<table class="markdownTable"><tr><th>where</th><th>the line</th>'
+             "<th>survives as</th><th>why it is not caught</th></tr>"]
+    for name, row in result["chapters"].items():
+        for s in row["survivors"]:
+            why = s.get("why") or ("The text of a message" if s["of"] == "text"
+                                   else "No test yet")
+            old, new = (f"<code>{html.escape(s[k])}</code>"
+                        for k in ("old", "new"))
+            lines.append(
+                f"<tr><td>{name[:2]} {s['file']}:{s['line']}</td><td>{old}</td>"
+                f"<td>{new}</td><td>{html.escape(why)}</td></tr>")
+    return "\n".join([*lines, "</table>"]) + "\n"
 
 
 def device(path: Path) -> str:
@@ -256,8 +264,9 @@ def main() -> None:
     (output / "ownership.md").write_text(
         ownership([read(p) for p in results.glob("ownership/*.json")]))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
-    (output / "mutation.md").write_text(
-        mutation(read(results / "mutation.json")))
+    scores = read(results / "mutation.json")
+    (output / "mutation.md").write_text(mutation(scores))
+    (output / "survivors.html").write_text(survivors(scores))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
 
 
