@@ -5,6 +5,7 @@ the conversions and the ownership that common/probe has printed; what
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
 
+import html
 import json
 import sys
 from pathlib import Path
@@ -172,6 +173,45 @@ def sass(result: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+UNCOUNTED = {"invalid": "do not compile", "equal": "same object code",
+             "device": "GPU only"}
+
+
+def mutation(result: dict) -> str:
+    lines = [f"{result['tool']}; {result['compiler']}, {result['machine']}; "
+             f"libtorch {result['libtorch']}.", "",
+             "| chapter | changes | tried | " + " | ".join(UNCOUNTED.values()) +
+             " | count | caught | survived, explained | survived | date, seed |",
+             "|---" * 11 + "|"]
+    for name, row in result["chapters"].items():
+        counted = row["tried"] - sum(row.get(k, 0) for k in UNCOUNTED)
+        left = len(row["survivors"])
+        explained = sum("why" in s for s in row["survivors"])
+        lines.append(
+            f"| {name[:2]} | {row['generated']} | {row['tried']} | " +
+            " | ".join(str(row.get(k, 0)) for k in UNCOUNTED) +
+            f" | {counted} | **{counted - left}** "
+            f"({100 * (counted - left) / counted:.0f} %) | {explained} | "
+            f"{left - explained} | {row['date']}, {row['seed']} |")
+    return "\n".join(lines) + "\n"
+
+
+def survivors(result: dict) -> str:
+    """As HTML, since Doxygen would make links of the code."""
+    lines = ['<table class="markdownTable"><tr><th>where</th><th>the line</th>'
+             "<th>survives as</th><th>why it is not caught</th></tr>"]
+    for name, row in result["chapters"].items():
+        for s in row["survivors"]:
+            why = s.get("why") or ("The text of a message" if s["of"] == "text"
+                                   else "No test yet")
+            old, new = (f"<code>{html.escape(s[k])}</code>"
+                        for k in ("old", "new"))
+            lines.append(
+                f"<tr><td>{name[:2]} {s['file']}:{s['line']}</td><td>{old}</td>"
+                f"<td>{new}</td><td>{html.escape(why)}</td></tr>")
+    return "\n".join([*lines, "</table>"]) + "\n"
+
+
 def device(path: Path) -> str:
     """The benchmark of chapter 07, if a machine with a GPU has measured it."""
     if not path.exists():
@@ -279,6 +319,9 @@ def main() -> None:
     (output / "ownership.md").write_text(
         ownership(of_each_version(results / "ownership")))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
+    scores = read(results / "mutation.json")
+    (output / "mutation.md").write_text(mutation(scores))
+    (output / "survivors.html").write_text(survivors(scores))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
     for group in migration.groups():
         (output / f"{migration.name(group)}.html").write_text(
