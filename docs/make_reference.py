@@ -51,7 +51,7 @@ GENERATED = {
                       "python3 tests/machines/fresh.py"),
     "fire.json": ("ops under fire", "page_quality",
                   "python3 -m pytest --full tests/meta/test_fire.py"),
-    "mutation.json": ("mutation scores", "page_mutation",
+    "mutation.json": ("mutation scores", "mutation",
                       "python3 tests/mutation_score.py"),
     "porting.json": ("the steps of a port", "page_porting",
                      "python3 docs/porting/steps.py FOLDER --json FILE"),

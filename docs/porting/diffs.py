@@ -16,7 +16,8 @@ def _lines(path: Path) -> list[str]:
 
 def _matcher(old: list[str], new: list[str]) -> difflib.SequenceMatcher:
     return difflib.SequenceMatcher(
-        None, [l.strip() for l in old], [l.strip() for l in new], False)
+        None, [line.strip() for line in old],
+        [line.strip() for line in new], False)
 
 
 def changed(step: Path) -> list[tuple[str, list[str], list[str]]]:
