@@ -192,9 +192,9 @@ def run(command: list, **options) -> subprocess.CompletedProcess:
 def look_for_full_disk(text: str) -> None:
     """A linker that writes through memory is ended by SIGBUS."""
     found = re.search(".*No space left on device.*|.*signal 7 .*", text)
-    if found:
-        raise CannotRun("the disk is full; free some, a build needs 2 GiB\n" +
-                        found[0].strip())
+    if found or shutil.disk_usage(ROOT).free < 2**20:  # CMake may not say so
+        raise CannotRun("the disk is full; free some, a build needs 2 GiB" +
+                        (f"\n{found[0].strip()}" if found else ""))
 
 
 def read_json(path: Path) -> dict:
