@@ -177,9 +177,13 @@ class _Check:
             return None
         if "CMake Error" in text:
             return self._configure_error(text)
-        errors = re.findall(
-            r"^(\S.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*(?:\n +\d* \|.*)*)",
-            text, re.M)
+        errors = re.findall(  # nvcc writes file(line), Python a traceback
+            r"^(\S.*?)[:(](\d+)\)?:(?:\d+:)? (?:fatal )?"
+            r"error: (.*(?:\n +\d* \|.*)*)", text, re.M)
+        raised = re.search(r"^\w*(?:Error|Exception)\b.*", text, re.M)
+        if raised and not errors:
+            errors = [(*place, raised[0]) for place in reversed(re.findall(
+                r'^ +File "(.*?)", line (\d+)', text, re.M))]
         if errors:
             file, line, message = self._own(errors, text)
             return self._verdict(
