@@ -57,13 +57,16 @@ def main() -> None:
                                      description=__doc__.splitlines()[0])
     parser.add_argument("--open", action="store_true",
                         help="show it in the browser")
+    parser.add_argument("--record", action="store_true",
+                        help="keep the count of links in docs/results")
     arguments = parser.parse_args()
     install_what_is_missing()
     start = time.monotonic()
     run("cmake", "--preset", "docs", f"-DPython3_EXECUTABLE={sys.executable}")
     run("cmake", "--build", "--preset", "docs")
     seconds = time.monotonic() - start
-    run(sys.executable, DOCS / "check_links.py", ROOT, INDEX.parent)
+    run(sys.executable, DOCS / "check_links.py", ROOT, INDEX.parent,
+        *(["--record"] if arguments.record else []))
     print(f"{os.path.relpath(INDEX)} built in {seconds:.0f} s, no warning, no "
           "broken link")
     if arguments.open:

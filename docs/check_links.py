@@ -1,9 +1,12 @@
 """Every link that can be followed without a network: of the built site, and of
 the repository's Markdown files. Prints what is broken; exit status 1 then.
 
-    check_links.py REPOSITORY [SITE]
+    check_links.py REPOSITORY [SITE] [--record]
+
+--record keeps the counts in docs/results/site.json.
 """
 
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -60,7 +63,8 @@ def broken(pages: dict[Path, Page], counts: dict) -> list[str]:
 
 
 def main() -> int:
-    root, *sites = (Path(a).resolve() for a in sys.argv[1:])
+    recorded = sys.argv[1:].count("--record")
+    root, *sites = (Path(a).resolve() for a in sys.argv[1:] if a != "--record")
     pages = {p: Page(p.read_text()) for site in sites
              for p in site.glob("*.html")}
     for p in root.rglob("*.md"):
@@ -73,6 +77,12 @@ def main() -> int:
         f"{counts['local']} links in {len(pages)} files followed, "
         f"{len(found)} broken; {len(counts['external'])} to other sites not "
         "tried"]))
+    if recorded:
+        file = root / "docs/results/site.json"
+        kept = json.loads(file.read_text()) if file.exists() else {}
+        kept["links"] = {"followed": counts["local"], "files": len(pages),
+                         "broken": len(found)}
+        file.write_text(json.dumps(kept, indent=1) + "\n")
     return 1 if found or not pages else 0
 
 

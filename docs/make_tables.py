@@ -1,6 +1,6 @@
 """Tables for the pages, from docs/results: one of each benchmark; by version,
-the conversions and the ownership that common/probe has printed; and what
-./workbook matrix found.
+the conversions and the ownership that common/probe has printed; what
+./workbook matrix found; and the tables of migrating and porting.
 
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
@@ -9,6 +9,13 @@ import html
 import json
 import sys
 from pathlib import Path
+
+import migration
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common/matrix"))
+sys.path.append(str(Path(__file__).resolve().parent / "porting"))
+import diffs  # noqa: E402
+from versions import listed, supported  # noqa: E402
 
 
 def benchmark(result: dict) -> str:
@@ -64,14 +71,17 @@ def by_version(versions: list[str], cells: list[str]) -> str:
         for text, first, last in runs)
 
 
-def in_order(results: list[dict]) -> list[str]:
-    """Sorts the results by libtorch's version, and gives these."""
-    results.sort(key=lambda r: [int(n) for n in r["libtorch"].split(".")])
-    return [r["libtorch"] for r in results]
+def of_each_version(folder: Path) -> list[dict]:
+    """What a probe printed on each version that the matrix runs."""
+    missing = [v for v in supported() if not (folder / f"{v}.json").exists()]
+    if missing:
+        raise SystemExit(f"{folder} holds no result of {', '.join(missing)}: "
+                         "run ./workbook matrix --record")
+    return [read(folder / f"{v}.json") for v in supported()]
 
 
 def conversions(results: list[dict]) -> str:
-    versions = in_order(results)
+    versions = [r["libtorch"] for r in results]
     lines = ["| schema | in the extension | the slot | libtorch "
              f"{versions[0]} to {versions[-1]} |", "|---|---|---|---|"]
     for rows in zip(*(r["rows"] for r in results)):
@@ -83,7 +93,7 @@ def conversions(results: list[dict]) -> str:
 
 
 def ownership(results: list[dict]) -> str:
-    versions = in_order(results)
+    versions = [r["libtorch"] for r in results]
     lines = [f"| after a call | libtorch {versions[0]} to {versions[-1]} |",
              "|---|---|"]
     for what in results[0]["facts"]:
@@ -101,9 +111,15 @@ def grid(corner: str, columns: list, rows: dict) -> list[str]:
 
 
 def matrix(result: dict) -> str:
-    versions, once = result["versions"], result["built_once_with"]
+    versions, once = supported(), result["built_once_with"]
+    missing = [v for v in versions if v not in result["versions"]]
+    if missing:
+        raise SystemExit(f"matrix.json holds no {', '.join(missing)}: run "
+                         "./workbook matrix --record")
     on, headers, targets = {}, {}, {}
     for row in result["builds"]:
+        if row["headers"] not in versions:
+            continue
         name = f"{row['chapter']} {row['title']}"
         runs = {v: "refused" if "undefined symbol" in text else text
                 for v, text in row.get("runs", {}).items()}
@@ -119,11 +135,12 @@ def matrix(result: dict) -> str:
     lines = [f"Built once, with the headers of {once} and target 2.10, and run "
              f"on each libtorch ({result['date']}):", "",
              *grid("chapter", versions, on)]
-    for version in dict.fromkeys(r["torch"] for r in result["refused"]):
+    for version in (v for v in listed() if v not in versions):
         rows = [r for r in result["refused"] if r["torch"] == version]
-        lines += [f"{version} refuses chapters "
-                  f"{', '.join(r['chapter'] for r in rows)}: "
-                  f"`{rows[-1]['message']}`.", ""]
+        if rows:
+            lines += [f"{version} refuses chapters "
+                      f"{', '.join(r['chapter'] for r in rows)}: "
+                      f"`{rows[-1]['message']}`.", ""]
     lines += ["Built with the headers of each, at target 2.10, and run on the "
               "oldest, on the headers' own and on the newest libtorch:", "",
               *grid("chapter", versions, headers),
@@ -137,8 +154,10 @@ def gates(result: dict) -> str:
     lines = ["| API | headers | target | the message | what it means |",
              "|---|---|---|---|---|"]
     for gate in result["gates"]:
+        means = gate["means"].replace("#if", "`#if`")
+        # Two backticks: a ' would end what one begins.
         lines.append(f"| `{gate['api']}` | {gate['headers']} | {gate['target']} "
-                     f"| `{gate['message']}` | {gate['means']} |")
+                     f"| ``{gate['message']}`` | {means} |")
     return "\n".join(lines) + "\n"
 
 
@@ -218,6 +237,40 @@ def device(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def faults(result: dict) -> str:
+    lines = [f"{result['system']}, {result['cores']} cores, libtorch "
+             f"{result['libtorch']}; {result['date']}.", "",
+             "| fault | exit status | the sentence | kept |", "|---|---|---|---|"]
+    for row in result["rows"]:
+        sentence = row["sentence"].replace("|", "\\|")
+        lines.append(f"| {row['fault']} | {row['status']} | `{sentence}` | "
+                     f"{row['kept']} |")
+    return "\n".join(lines) + "\n"
+
+
+def loop(path: Path) -> str:
+    """Save to verdict, once a quiet machine has measured it."""
+    if not path.exists():
+        return "Not measured yet: `common/bench/save_to_verdict.py` writes\n" \
+            f"`docs/results/{path.name}`.\n"
+    result = read(path)
+    hardware, theirs = result["hardware"], result["torch/extension.h"]
+    lines = [f"{hardware['cpu']}, {hardware['cores']} cores, load before "
+             f"{hardware['load']}; {result['compiler']}, libtorch "
+             f"{result['libtorch']}; {result['date']}.", "",
+             "| chapter | edited | seconds, median (least to most) | of that "
+             "build, test | CPU seconds | beside torch/extension.h |",
+             "|---|---|---|---|---|---|"]
+    for row in result["chapters"]:
+        lines.append(
+            f"| {row['chapter']} | `{row['edited']}` | **{row['median']:.2f}** "
+            f"({min(row['all']):.2f} to {max(row['all']):.2f}) | "
+            f"{row['build']:.2f}, {row['test']:.2f} | {row['cpu']:.2f} | "
+            f"1/{theirs['median'] / row['median']:.0f} |")
+    lines += ["", f"The loop with `torch/extension.h`: {theirs['median']:.1f} s."]
+    return "\n".join(lines) + "\n"
+
+
 def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
@@ -254,20 +307,29 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     chapter_07 = results / "07_cuda_activation_kernel.json"
     (output / f"{chapter_07.stem}.md").write_text(device(chapter_07))
+    (output / "faults.md").write_text(faults(read(results / "faults.json")))
+    (output / "loop.md").write_text(loop(results / "save_to_verdict.json"))
     (output / "sass.md").write_text(sass(read(results / "sass.json")))
     for path in results.glob("[0-9][0-9]_*.json"):
         if path == chapter_07:
             continue
         (output / f"{path.stem}.md").write_text(benchmark(read(path)))
     (output / "conversions.md").write_text(
-        conversions([read(p) for p in results.glob("conversions/*.json")]))
+        conversions(of_each_version(results / "conversions")))
     (output / "ownership.md").write_text(
-        ownership([read(p) for p in results.glob("ownership/*.json")]))
+        ownership(of_each_version(results / "ownership")))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
     scores = read(results / "mutation.json")
     (output / "mutation.md").write_text(mutation(scores))
     (output / "survivors.html").write_text(survivors(scores))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
+    for group in migration.groups():
+        (output / f"{migration.name(group)}.html").write_text(
+            migration.table(group))
+    for step in diffs.STEPS[1:]:
+        (output / f"porting_{step.name}.html").write_text(diffs.page(step))
+    (output / "porting.md").write_text(
+        diffs.table(read(results / "porting.json")))
 
 
 if __name__ == "__main__":

@@ -163,6 +163,25 @@ Tensor untouched(
 } // namespace
 
 TEST_CASE("07.1 each thread has its element") {
+  // With one vector a thread and with several: a block's are one piece, and the
+  // next of a thread is one block of threads further on.
+  auto* const vector_of =
+      function<uint32_t(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t)>(
+          "wb07_probe_vector_of");
+  for (const uint32_t in_flight : {1u, 2u, 3u}) {
+    uint32_t number = 0;
+    for (const uint32_t block : {0u, 1u, 2u}) {
+      for (uint32_t k = 0; k < in_flight; ++k) {
+        for (uint32_t thread = 0; thread < 32; ++thread) {
+          CAPTURE(in_flight);
+          CAPTURE(block);
+          CAPTURE(k);
+          CAPTURE(thread);
+          REQUIRE(vector_of(block, thread, 32, k, in_flight) == number++);
+        }
+      }
+    }
+  }
   for (const int size : {2, 4}) {
     for (const uint32_t threads : {1u, 2u, 32u, 64u, 256u}) {
       for (int i = 0; i < 20; ++i) {

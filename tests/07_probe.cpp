@@ -90,6 +90,14 @@ void run_width(const Trace& t) {
 
 } // namespace
 
+EXPORT uint32_t wb07_probe_vector_of(
+    uint32_t block,
+    uint32_t thread,
+    uint32_t threads,
+    uint32_t k,
+    uint32_t in_flight) {
+  return activation::vector_of({block, thread, threads}, k, in_flight);
+}
 EXPORT void wb07_probe_trace(const Trace& t) {
   trace = &t;
   self = 0;

@@ -15,7 +15,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tool"))
+sys.path.append(str(ROOT / "common/workshop"))
 os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
+
+
+# Test files that share no build folder with another.
+OWN_FOLDERS = {"test_check", "test_solutions_alone", "test_08_package"}
 
 
 def pytest_addoption(parser):
@@ -23,6 +28,10 @@ def pytest_addoption(parser):
                      help="ladders, mutants, documentation and lint as well")
     parser.addoption("--fire", type=int, default=2, metavar="SECONDS",
                      help="how long each op is under fire")
+    parser.addoption("--faults", type=Path, metavar="FILE",
+                     help="write what was seen of each fault there")
+    parser.addoption("--fuzz", type=int, default=10, metavar="SECONDS",
+                     help="how long each target is fuzzed")
     parser.addoption("--implementation", type=Path, metavar="BUILD",
                      help="the build that a chapter's steps are tested on")
     parser.addoption("--steps-report", type=Path, metavar="FILE",
@@ -69,12 +78,14 @@ def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full"):
         items[:] = [i for i in items if i.get_closest_marker("full") is None]
     # Several processes (-n) share the work: a chapter's ladder and mutants stay
-    # together, so that only what changes is compiled; all else is one group,
-    # since it builds in the checkout's own folders.
+    # together, so that only what changes is compiled; so does a file that builds
+    # in folders of its own. All else is one group, since it builds in the
+    # checkout's.
     for item in items:
         found = re.match(r"test_(?:ladder|mutant_is_caught)\[(\d\d)", item.name)
+        file = item.path.stem
         item.add_marker(pytest.mark.xdist_group(
-            found[1] if found else "the rest"))
+            found[1] if found else file if file in OWN_FOLDERS else "the rest"))
 
 
 class Implementation:
@@ -120,12 +131,12 @@ class Implementation:
 class Terminal:
     """The tool on a terminal of its own, 80 columns wide."""
 
-    def __init__(self, checkout, **environment):
+    def __init__(self, checkout, *arguments, **environment):
         self.text = ""
         self.pid, self.file = pty.fork()
         if self.pid == 0:
             os.chdir(checkout)
-            os.execve("./workbook", ["./workbook"],
+            os.execve("./workbook", ["./workbook", *arguments],
                       {**os.environ, **environment})
 
     def until(self, text, seconds=120):

@@ -15,12 +15,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tool"))
 
 import gates  # noqa: E402
+import record  # noqa: E402
 import runtimes  # noqa: E402
+from versions import OLDEST, in_order, listed, numbers  # noqa: E402
 from workspace import (BUILD, ROOT, CannotRun, build_root,  # noqa: E402
                        chapters, library_of, run)
 
-VERSIONS = ["2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
-OLDEST = (2, 10)  # what the solutions target
 LIMIT = 300  # seconds that one test may take
 
 # Loads a library as Python does, and tells what the loader says.
@@ -88,8 +88,8 @@ def test(chapter, library: Path, version: str) -> str:
         BUILD / f"release/tests/{chapter.name}_test", f"--library={library}"])
     if done.returncode == 0:
         return "pass"
-    lines = [l for l in done.stdout.splitlines()
-             if re.search(r"ERROR|error|symbol", l)]
+    lines = [s for s in done.stdout.splitlines()
+             if re.search(r"ERROR|error|symbol", s)]
     return f"status {done.returncode}: {(lines or ['no output'])[0]}"
 
 
@@ -133,7 +133,7 @@ class Matrix:
                 print(f"  {error}")
                 self.missing.append(version)
         here = [v for v in versions if v not in self.missing]
-        self.old = [v for v in here if runtimes.numbers(v) < OLDEST]
+        self.old = [v for v in here if numbers(v) < OLDEST]
         self.runs = [v for v in here if v not in self.old]
         mine = runtimes.installed()
         self.headers = [mine, *(v for v in self.runs if v != mine)]
@@ -163,7 +163,7 @@ class Matrix:
         self.result["bad_schema"] = dict(zip(
             self.runs, pool.map(bad_schema, self.runs)))
         for version, text in self.result["bad_schema"].items():
-            silent = runtimes.numbers(version) < (2, 13)
+            silent = numbers(version) < (2, 13)
             self.count((text == "silent") == silent,
                        f"a bad schema with headers {version}: {text}")
         roots = {gates.minor(v): runtimes.root(v) for v in self.headers}
@@ -209,7 +209,7 @@ class Matrix:
                    "target": ".".join(version.split(".")[:2]),
                    "needs_libtorch": True, "runs": dict(zip(self.runs, texts))}
             for on, text in row["runs"].items():
-                enough = runtimes.numbers(on) >= runtimes.numbers(version)
+                enough = numbers(on) >= numbers(version)
                 self.count(text == "loads" if enough else
                            text == "loads" or "undefined symbol" in text,
                            f"target {row['target']} on {on}: {text}")
@@ -270,27 +270,32 @@ def main() -> int:
         prog="./workbook matrix", description=__doc__,
         epilog="exit status: 0 all as it should be, 1 not, 2 could not run")
     parser.add_argument("versions", nargs="*", metavar="VERSION",
-                        help=f"of torch; default: {' '.join(VERSIONS)}")
+                        help=f"of torch; default: {' '.join(listed())}")
     parser.add_argument("--json", metavar="FILE", help="write the result there")
+    parser.add_argument("--record", action="store_true",
+                        help="write docs/results, for the pages' tables")
     arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
-    versions = arguments.versions or sorted(
-        {*VERSIONS, runtimes.installed()}, key=runtimes.numbers)
+    versions = arguments.versions or in_order(*listed(), runtimes.installed())
     for version in versions:
         if not re.fullmatch(r"2\.\d+\.\d+", version):
             parser.error(f"{version} is no version such as 2.10.0")
+    if arguments.record and arguments.versions:
+        parser.error("--record is of every version, so without VERSION")
     start = time.monotonic()
     try:
         matrix = Matrix(versions)
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
             result = matrix.all(pool)
+        show(result)
+        if arguments.record:
+            record.record(result)
     except CannotRun as error:
         print(f"workbook: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130
-    show(result)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(result, indent=1) + "\n")
     if matrix.missing:

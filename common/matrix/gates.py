@@ -2,7 +2,6 @@
 chosen headers. The table of gated APIs is tests/gates.toml."""
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path

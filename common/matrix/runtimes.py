@@ -22,6 +22,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from versions import numbers
 from workspace import CannotRun, locked, torch_root, torch_version
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / \
@@ -35,10 +36,6 @@ _KEEP = re.compile(
     r"torch/lib/lib(gomp|gfortran)[^/]*\.so[^/]*|torch\.libs/.*|"
     r"torch/include/torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/.*|"
     r"nvidia/.*/lib(cudart|cupti)\.so\.\d+|" + re.escape(SCHEMAS))
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
 def installed() -> str:
@@ -136,7 +133,7 @@ def _download(requirement: str, partial: Path) -> Path:
     reader.join()
     found = list(wheels.glob("*.whl"))
     if process.returncode != 0 or not found:
-        reason = [l.strip() for l in lines if "ERROR" in l] or lines[-1:] or ["-"]
+        reason = [s.strip() for s in lines if "ERROR" in s] or lines[-1:] or ["-"]
         raise CannotRun(f"{requirement} could not be fetched (a network? a full "
                         f"disk?): {reason[-1][:300]}")
     _say(f"fetched {requirement}, {found[0].stat().st_size / 1e6:.0f} MB")

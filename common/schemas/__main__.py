@@ -15,10 +15,10 @@ for folder in ("tool", "matrix"):
 
 import runtimes  # noqa: E402
 import schema  # noqa: E402
+from versions import OLDEST, in_order, numbers, supported  # noqa: E402
 from workspace import (BUILD, CannotRun, library_of, run,  # noqa: E402
                        torch_root)
 
-VERSIONS = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
 HERE = Path(__file__).resolve().parent
 
 
@@ -45,8 +45,8 @@ def built(given: str) -> Path:
 def here() -> list[str]:
     """The installed version, and those that the matrix has fetched."""
     cached = [p.name for p in runtimes.CACHE.glob("2.*")
-              if runtimes.numbers(p.name) >= (2, 10)]
-    return sorted({runtimes.installed(), *cached}, key=runtimes.numbers)
+              if numbers(p.name) >= OLDEST]
+    return in_order(runtimes.installed(), *cached)
 
 
 def asked(library: Path, version: str) -> dict:
@@ -143,8 +143,7 @@ def main() -> int:
     try:
         versions = arguments.torch or here()
         if versions == ["all"]:
-            versions = sorted({*VERSIONS, runtimes.installed()},
-                              key=runtimes.numbers)
+            versions = in_order(*supported(), runtimes.installed())
         library = built(arguments.library)
         for version in versions:
             if not runtimes.whole(version):
@@ -161,7 +160,7 @@ def main() -> int:
     checked = sum(map(len, result["versions"].values()))
     print(f"{checked - wrong} of {checked} fit" +
           ("" if arguments.torch else "; --torch all adds the versions that are "
-           "not here" if len(versions) < len(VERSIONS) else ""))
+           "not here" if len(versions) < len(supported()) else ""))
     return 1 if wrong else 0
 
 

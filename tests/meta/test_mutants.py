@@ -38,7 +38,7 @@ def test_five_mutants_a_chapter(chapter):
     mine = [m for m in MUTANTS if m["file"].startswith(chapter.name + "/")]
     assert len(mine) >= 5
     for mutant in mine:
-        assert set(mutant) == {"file", "old", "new", "step", "why"}
+        assert set(mutant) - {"bugs"} == {"file", "old", "new", "step", "why"}
         chapter.step(mutant["step"])
 
 

@@ -52,9 +52,10 @@ def verify(library, *versions):
 
 def versions_here():
     import runtimes
-    return sorted({runtimes.installed(), *(
+    from versions import OLDEST, in_order, numbers
+    return in_order(runtimes.installed(), *(
         p.name for p in runtimes.CACHE.glob("2.*")
-        if runtimes.numbers(p.name) >= (2, 10))}, key=runtimes.numbers)
+        if numbers(p.name) >= OLDEST))
 
 
 def check_solution(library, *versions):

@@ -1,0 +1,176 @@
+"""What stands behind the workbook: each proof with its command and its figure,
+from docs/results and from the repository. Nothing is typed here.
+
+    make_quality.py OUTPUT_FOLDER RESULTS_FOLDER
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+NOT_YET = "not measured yet"
+FULL = "./workbook test --full --record"
+
+
+class Result(dict):
+    """A file of docs/results; it is false where no command has written it."""
+
+    def __init__(self, path: Path):
+        super().__init__(json.loads(path.read_text()) if path.exists() else {})
+
+
+def of_tests(results: Path) -> list[tuple]:
+    """What is counted in the repository, and what the last recorded run of its
+    tests says of it."""
+    recorded = Result(results / "test.json")
+    full = recorded.get("full", {})
+
+    def passed(file: str, what: str) -> str:
+        found = full.get("files", {}).get(file)
+        return f"{found['passed']} {what}" if found else NOT_YET
+
+    def stage(word: str) -> str:
+        for found in full.get("stages", []):
+            if word in found["title"]:
+                return f"{found['passed']} passed, {found['failed']} failed"
+        return NOT_YET
+
+    sheets = "".join(p.read_text() for p in
+                     ROOT.glob("chapters/[0-9][0-9]_*/README.md"))
+    steps = len(re.findall(r"^## \d\d\.\d ", sheets, re.M))
+    cases = sum(len(re.findall(r"^ *TEST_CASE(?:_TEMPLATE)?\(", p.read_text(),
+                               re.M)) for p in ROOT.glob("tests/**/*_test.cpp"))
+    mutants = tomllib.loads((ROOT / "tests/mutants.toml").read_text())["mutant"]
+    rows = [
+        ("Steps with a test of their own", "./workbook check", f"{steps}"),
+        ("Test cases in C++", "ctest --preset release", f"{cases}"),
+        ("Solutions under AddressSanitizer, UBSan and LeakSanitizer",
+         "ctest --preset learn", stage("Sanitizer")),
+        ("Ladders: a starter with the first k steps done stops at the next",
+         FULL, passed("tests/meta/test_ladder.py", "rungs")),
+        ("Mutants: wrong solutions, each caught by the step that it names",
+         FULL, passed("tests/meta/test_mutants.py", "tests passed") +
+         f"; {len(mutants)} mutants"),
+        ("Verifier of calls by name, right and wrong", FULL,
+         passed("tests/python/test_05_schemas.py", "tests passed"))]
+    for mode, command in (("quick", "./workbook test --record"),
+                          ("full", FULL)):
+        run = recorded.get(mode)
+        rows.append((f"The suite, {mode}", command, NOT_YET if not run else
+                     f"{run['passed']} passed, {run['failed']} failed, "
+                     f"{run['skipped']} skipped; {run['seconds'] / 60:.1f} "
+                     f"minutes on {run['hardware']['cores']} cores, "
+                     f"{run['cpu_seconds'] / 60:.0f} CPU minutes"))
+    return rows
+
+
+def of_matrix(results: Path) -> list[tuple]:
+    matrix = Result(results / "matrix.json")
+    runs = [text for row in matrix.get("builds", [])
+            for text in row.get("runs", {}).values()]
+    return [
+        ("Matrix: builds × run-times of libtorch", "./workbook matrix --record",
+         f"{len(matrix['builds'])} builds, {len(runs)} runs on "
+         f"{len(matrix['versions'])} versions: {runs.count('pass')} pass, "
+         f"{runs.count('loads')} load, "
+         f"{sum('undefined symbol' in t for t in runs)} are refused as they "
+         "must be" if matrix else NOT_YET),
+        ("What must not compile, each with a control",
+         "./workbook matrix --record",
+         f"{len(matrix['gates'])} APIs" if matrix else NOT_YET)]
+
+
+def of_mutation(results: Path) -> list[tuple]:
+    rows = Result(results / "mutation.json").get("chapters", {}).values()
+    ignored = ("invalid", "equal", "device")  # no mutant that a test could see
+    counted = sum(n for row in rows for kind, n in row.items()
+                  if isinstance(n, int) and
+                  kind not in ("generated", "tried", *ignored))
+    survived = sum(row.get("survived", 0) for row in rows)
+    return [("Mutation score: random changes of the solutions",
+             "python3 tests/mutation_score.py",
+             f"{counted - survived} of {counted} caught "
+             f"({(counted - survived) / counted:.0%}), {len(rows)} chapters"
+             if counted else NOT_YET)]
+
+
+def of_fire(results: Path) -> list[tuple]:
+    fire = Result(results / "fire.json")
+    command = fire.get("command", "python3 -m pytest --full "
+                       "tests/meta/test_fire.py")
+    return [(f"Fire, {proof['name']}: {proof['what']}", command,
+             f"{proof['figure']} {proof['unit']}")
+            for proof in fire.get("proofs", [])] or \
+        [("Ops under fire: random input, threads, many calls", command, NOT_YET)]
+
+
+def of_machines(results: Path) -> list[tuple]:
+    rows = Result(results / "machines.json").get("machines", [])
+    good = sum(row["passed"] for row in rows)
+    return [("Fresh machines", "python3 tests/machines/fresh.py",
+             f"{good} of {len(rows)} pass: " +
+             ", ".join(row["machine"] for row in rows) if rows else NOT_YET)]
+
+
+def of_faults(results: Path) -> list[tuple]:
+    """A list of faults, or a table of them; each row says whether it passed."""
+    faults = Result(results / "faults.json")
+    rows = faults.get("faults", faults.get("rows", []))
+    command = faults.get("command", "python3 -m pytest --full "
+                         "tests/python/test_faults.py --faults "
+                         "docs/results/faults.json")
+    return [("Faults brought about, each with the line that cures it", command,
+             f"{len(rows)} faults" if rows else NOT_YET)]
+
+
+def of_saving(results: Path) -> list[tuple]:
+    found = Result(results / "save_to_verdict.json")
+    return [("From saving a file to its verdict, beside torch/extension.h",
+             "python3 common/bench/save_to_verdict.py "
+             "docs/results/save_to_verdict.json",
+             ", ".join(f"{row['chapter']}: {row['median']:.2f} s"
+                       for row in found["chapters"]) +
+             f"; that loop: {found['torch/extension.h']['median']:.1f} s"
+             if found else NOT_YET)]
+
+
+def of_pages(results: Path) -> list[tuple]:
+    site = Result(results / "site.json")
+    links, axe = site.get("links"), site.get("axe")
+    return [
+        ("Links of the pages and of the Markdown files",
+         "./workbook docs --record",
+         f"{links['followed']} followed in {links['files']} files, "
+         f"{links['broken']} broken" if links else NOT_YET),
+        ("axe-core on each page, desktop and phone, light and dark",
+         "python3 docs/look.py build/docs/docs/html build/pictures --record",
+         f"{axe['rules']} rules violated in {axe['views']} views" if axe
+         else NOT_YET)]
+
+
+PROOFS = (of_tests, of_matrix, of_mutation, of_fire, of_faults, of_machines,
+          of_saving, of_pages)
+
+
+def table(results: Path) -> str:
+    rows = [row for proofs in PROOFS for row in proofs(results)]
+    return "\n".join(["| proof | figure | command |", "|---|---|---|",
+                      *(f"| {what} | {figure} | `{command}` |"
+                        for what, command, figure in rows)]) + "\n"
+
+
+def main() -> None:
+    output, results = map(Path, sys.argv[1:])
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "quality.md").write_text(table(results))
+
+
+if __name__ == "__main__":
+    main()
