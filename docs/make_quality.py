@@ -92,7 +92,7 @@ def of_mutation(results: Path) -> list[tuple]:
     ignored = ("invalid", "equal", "device")  # no mutant that a test could see
     counted = sum(n for row in rows for kind, n in row.items()
                   if isinstance(n, int) and
-                  kind not in ("generated", "tried", *ignored))
+                  kind not in ("generated", "tried", "seed", *ignored))
     survived = sum(row.get("survived", 0) for row in rows)
     return [("Mutation score: random changes of the solutions",
              "python3 tests/mutation_score.py",

@@ -269,6 +269,10 @@ TEST_CASE("05.3 a call: room, the code, and why it failed") {
       said(lines) ==
       Contains("wb05_probe::numbers(Tensor, int, float, bool) -> Tensor\n"));
   CHECK(said(lines) == Contains("wb05_probe::nothing() -> ()\n"));
+  CHECK(
+      said(lines) ==
+      Contains("aten::empty_like(Tensor, ScalarType?, Layout?, Device?, bool?, "
+               "MemoryFormat?) -> Tensor\n"));
 }
 
 namespace {
