@@ -165,7 +165,7 @@ def versions(text: str) -> dict:
     """Of what VERSIONS has printed."""
     found = {what: re.search(pattern, text, re.M) for what, pattern in {
         "system": r'^PRETTY_NAME="(.*)"', "cmake": r"^cmake version (\S+)",
-        "compiler": r"^(\S* version .*|\S+ \(.*\) [\d.]+)$",
+        "compiler": r"^(.*clang version .*|\S+ \(.*\) [\d.]+)$",
         "torch": r"^torch (.*)"}.items()}
     return {what: match[1] for what, match in found.items() if match}
 
