@@ -40,8 +40,11 @@ def _rows():
             ("compiler", os.environ.get("CXX", "c++"), "g++"),
             ("cmake", "cmake", "cmake"), ("ninja", "ninja", "ninja-build")):
         version = _version(program)
-        yield (name, version or "", "ok" if version else "missing",
-               "" if version else f"sudo apt-get install -y {package}")
+        old = name == "cmake" and version and \
+            [int(n) for n in version.split(".")[:2]] < [3, 22]
+        yield (name, version or "", "ok" if version and not old else "missing",
+               "" if version and not old else ("3.22 is needed: " if old else "")
+               + f"sudo apt-get install -y {package}")
     version = _version("mold")
     yield ("mold", version or "", "ok" if version else "optional",
            "" if version else "links faster: sudo apt-get install mold")

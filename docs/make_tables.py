@@ -1,16 +1,20 @@
 """Tables for the pages, from docs/results: one of each benchmark; by version,
-the conversions and the ownership that common/probe has printed; and what
-./workbook matrix found.
+the conversions and the ownership that common/probe has printed; what
+./workbook matrix found; and the tables of migrating and porting.
 
     make_tables.py OUTPUT_FOLDER RESULTS_FOLDER
 """
 
+import html
 import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common/matrix"))
+import migration
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common/matrix"))
+sys.path.append(str(Path(__file__).resolve().parent / "porting"))
+import diffs  # noqa: E402
 from versions import listed, supported  # noqa: E402
 
 
@@ -150,8 +154,10 @@ def gates(result: dict) -> str:
     lines = ["| API | headers | target | the message | what it means |",
              "|---|---|---|---|---|"]
     for gate in result["gates"]:
+        means = gate["means"].replace("#if", "`#if`")
+        # Two backticks: a ' would end what one begins.
         lines.append(f"| `{gate['api']}` | {gate['headers']} | {gate['target']} "
-                     f"| `{gate['message']}` | {gate['means']} |")
+                     f"| ``{gate['message']}`` | {means} |")
     return "\n".join(lines) + "\n"
 
 
@@ -165,6 +171,45 @@ def sass(result: dict) -> str:
                      f"{row['instructions']} | {row['elements']} | "
                      f"**{row['per_element']}** |")
     return "\n".join(lines) + "\n"
+
+
+UNCOUNTED = {"invalid": "do not compile", "equal": "same object code",
+             "device": "GPU only"}
+
+
+def mutation(result: dict) -> str:
+    lines = [f"{result['tool']}; {result['compiler']}, {result['machine']}; "
+             f"libtorch {result['libtorch']}.", "",
+             "| chapter | changes | tried | " + " | ".join(UNCOUNTED.values()) +
+             " | count | caught | survived, explained | survived | date, seed |",
+             "|---" * 11 + "|"]
+    for name, row in result["chapters"].items():
+        counted = row["tried"] - sum(row.get(k, 0) for k in UNCOUNTED)
+        left = len(row["survivors"])
+        explained = sum("why" in s for s in row["survivors"])
+        lines.append(
+            f"| {name[:2]} | {row['generated']} | {row['tried']} | " +
+            " | ".join(str(row.get(k, 0)) for k in UNCOUNTED) +
+            f" | {counted} | **{counted - left}** "
+            f"({100 * (counted - left) / counted:.0f} %) | {explained} | "
+            f"{left - explained} | {row['date']}, {row['seed']} |")
+    return "\n".join(lines) + "\n"
+
+
+def survivors(result: dict) -> str:
+    """As HTML, since Doxygen would make links of the code."""
+    lines = ['<table class="markdownTable"><tr><th>where</th><th>the line</th>'
+             "<th>survives as</th><th>why it is not caught</th></tr>"]
+    for name, row in result["chapters"].items():
+        for s in row["survivors"]:
+            why = s.get("why") or ("The text of a message" if s["of"] == "text"
+                                   else "No test yet")
+            old, new = (f"<code>{html.escape(s[k])}</code>"
+                        for k in ("old", "new"))
+            lines.append(
+                f"<tr><td>{name[:2]} {s['file']}:{s['line']}</td><td>{old}</td>"
+                f"<td>{new}</td><td>{html.escape(why)}</td></tr>")
+    return "\n".join([*lines, "</table>"]) + "\n"
 
 
 def device(path: Path) -> str:
@@ -189,6 +234,40 @@ def device(path: Path) -> str:
         lines.append(f"| {group['shape']} | {group['floor']} | "
                      f"{group['floor_gb_per_s']:.0f} | " +
                      " | ".join(ratios.get(name, "") for name in names) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def faults(result: dict) -> str:
+    lines = [f"{result['system']}, {result['cores']} cores, libtorch "
+             f"{result['libtorch']}; {result['date']}.", "",
+             "| fault | exit status | the sentence | kept |", "|---|---|---|---|"]
+    for row in result["rows"]:
+        sentence = row["sentence"].replace("|", "\\|")
+        lines.append(f"| {row['fault']} | {row['status']} | `{sentence}` | "
+                     f"{row['kept']} |")
+    return "\n".join(lines) + "\n"
+
+
+def loop(path: Path) -> str:
+    """Save to verdict, once a quiet machine has measured it."""
+    if not path.exists():
+        return "Not measured yet: `common/bench/save_to_verdict.py` writes\n" \
+            f"`docs/results/{path.name}`.\n"
+    result = read(path)
+    hardware, theirs = result["hardware"], result["torch/extension.h"]
+    lines = [f"{hardware['cpu']}, {hardware['cores']} cores, load before "
+             f"{hardware['load']}; {result['compiler']}, libtorch "
+             f"{result['libtorch']}; {result['date']}.", "",
+             "| chapter | edited | seconds, median (least to most) | of that "
+             "build, test | CPU seconds | beside torch/extension.h |",
+             "|---|---|---|---|---|---|"]
+    for row in result["chapters"]:
+        lines.append(
+            f"| {row['chapter']} | `{row['edited']}` | **{row['median']:.2f}** "
+            f"({min(row['all']):.2f} to {max(row['all']):.2f}) | "
+            f"{row['build']:.2f}, {row['test']:.2f} | {row['cpu']:.2f} | "
+            f"1/{theirs['median'] / row['median']:.0f} |")
+    lines += ["", f"The loop with `torch/extension.h`: {theirs['median']:.1f} s."]
     return "\n".join(lines) + "\n"
 
 
@@ -228,6 +307,8 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     chapter_07 = results / "07_cuda_activation_kernel.json"
     (output / f"{chapter_07.stem}.md").write_text(device(chapter_07))
+    (output / "faults.md").write_text(faults(read(results / "faults.json")))
+    (output / "loop.md").write_text(loop(results / "save_to_verdict.json"))
     (output / "sass.md").write_text(sass(read(results / "sass.json")))
     for path in results.glob("[0-9][0-9]_*.json"):
         if path == chapter_07:
@@ -238,7 +319,17 @@ def main() -> None:
     (output / "ownership.md").write_text(
         ownership(of_each_version(results / "ownership")))
     (output / "matrix.md").write_text(matrix(read(results / "matrix.json")))
+    scores = read(results / "mutation.json")
+    (output / "mutation.md").write_text(mutation(scores))
+    (output / "survivors.html").write_text(survivors(scores))
     (output / "gates.md").write_text(gates(read(results / "matrix.json")))
+    for group in migration.groups():
+        (output / f"{migration.name(group)}.html").write_text(
+            migration.table(group))
+    for step in diffs.STEPS[1:]:
+        (output / f"porting_{step.name}.html").write_text(diffs.page(step))
+    (output / "porting.md").write_text(
+        diffs.table(read(results / "porting.json")))
 
 
 if __name__ == "__main__":

@@ -446,3 +446,18 @@ TEST_CASE("06 a dtype newer than the target is refused when it crosses") {
   CHECK(cross(ScalarType::Float8_e4m3fn) == "(nothing was thrown)");
   CHECK(cross(ScalarType::Float8_e8m0fnu) == Contains("Not yet supported"));
 }
+
+TEST_CASE("06 what is timed behind each gate is the same calls") {
+  for (const char* gate :
+       {"no_gate",
+        "compile_time_gate",
+        "run_time_gate",
+        "looked_up_once",
+        "looked_up_each_time"}) {
+    INFO(gate);
+    const std::string name = std::string("wb06_") + gate;
+    const auto repeat = function<int64_t(int64_t)>(name.c_str());
+    CHECK(repeat(0) == 0);
+    CHECK(repeat(3) == 3 * aoti_torch_dtype_float32());
+  }
+}

@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tool"))
+sys.path.append(str(ROOT / "common/workshop"))
 os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
 
 
@@ -27,6 +28,10 @@ def pytest_addoption(parser):
                      help="ladders, mutants, documentation and lint as well")
     parser.addoption("--fire", type=int, default=2, metavar="SECONDS",
                      help="how long each op is under fire")
+    parser.addoption("--faults", type=Path, metavar="FILE",
+                     help="write what was seen of each fault there")
+    parser.addoption("--fuzz", type=int, default=10, metavar="SECONDS",
+                     help="how long each target is fuzzed")
     parser.addoption("--implementation", type=Path, metavar="BUILD",
                      help="the build that a chapter's steps are tested on")
     parser.addoption("--steps-report", type=Path, metavar="FILE",
@@ -126,12 +131,12 @@ class Implementation:
 class Terminal:
     """The tool on a terminal of its own, 80 columns wide."""
 
-    def __init__(self, checkout, **environment):
+    def __init__(self, checkout, *arguments, **environment):
         self.text = ""
         self.pid, self.file = pty.fork()
         if self.pid == 0:
             os.chdir(checkout)
-            os.execve("./workbook", ["./workbook"],
+            os.execve("./workbook", ["./workbook", *arguments],
                       {**os.environ, **environment})
 
     def until(self, text, seconds=120):

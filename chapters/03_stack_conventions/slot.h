@@ -109,33 +109,29 @@ struct Slot<std::vector<T>> {
     TORCH_ERROR_CODE_CHECK(torch_new_list_reserve_size(values.size(), &list));
     StableIValue slot = detail::from(list);
     Owned owned{&slot, kRelease<std::vector<T>>, 0, 1};
-    for (const T& value : values) {
+    for (const T& value : values) { // it has room for each: this cannot fail
       TORCH_ERROR_CODE_CHECK(torch_list_push_back(list, Slot<T>::give(value)));
     }
     return owned.next();
   }
   static std::vector<T> take(StableIValue slot) {
     const Owned owned{&slot, kRelease<std::vector<T>>, 0, 1};
+    const auto list = detail::to<StableListHandle>(slot);
+    size_t size = 0;
+    TORCH_ERROR_CODE_CHECK(torch_list_size(list, &size));
     std::vector<T> values;
-    for (size_t i = 0; i < size(slot); ++i) {
-      values.push_back(Slot<T>::take(steal(slot, i)));
+    for (size_t i = 0; i < size; ++i) {
+      StableIValue element = 0;
+      TORCH_ERROR_CODE_CHECK(torch_list_get_item(list, i, &element));
+      TORCH_ERROR_CODE_CHECK(torch_list_set_item(list, i, 0)); // ours now
+      values.push_back(Slot<T>::take(element));
     }
     return values;
   }
   static void release(StableIValue slot) noexcept {
+    const auto list = detail::to<StableListHandle>(slot);
     // TODO(03.6): release the elements that are left, too.
-    torch_delete_list(detail::to<StableListHandle>(slot)); // not its elements
-  }
-  static size_t size(StableIValue slot) noexcept {
-    size_t size = 0;
-    torch_list_size(detail::to<StableListHandle>(slot), &size);
-    return size;
-  }
-  static StableIValue steal(StableIValue slot, size_t i) noexcept {
-    StableIValue element = 0;
-    torch_list_get_item(detail::to<StableListHandle>(slot), i, &element);
-    torch_list_set_item(detail::to<StableListHandle>(slot), i, 0);
-    return element;
+    torch_delete_list(list); // not its elements
   }
 };
 

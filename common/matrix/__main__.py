@@ -88,8 +88,8 @@ def test(chapter, library: Path, version: str) -> str:
         BUILD / f"release/tests/{chapter.name}_test", f"--library={library}"])
     if done.returncode == 0:
         return "pass"
-    lines = [l for l in done.stdout.splitlines()
-             if re.search(r"ERROR|error|symbol", l)]
+    lines = [s for s in done.stdout.splitlines()
+             if re.search(r"ERROR|error|symbol", s)]
     return f"status {done.returncode}: {(lines or ['no output'])[0]}"
 
 

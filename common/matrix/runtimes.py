@@ -133,7 +133,7 @@ def _download(requirement: str, partial: Path) -> Path:
     reader.join()
     found = list(wheels.glob("*.whl"))
     if process.returncode != 0 or not found:
-        reason = [l.strip() for l in lines if "ERROR" in l] or lines[-1:] or ["-"]
+        reason = [s.strip() for s in lines if "ERROR" in s] or lines[-1:] or ["-"]
         raise CannotRun(f"{requirement} could not be fetched (a network? a full "
                         f"disk?): {reason[-1][:300]}")
     _say(f"fetched {requirement}, {found[0].stat().st_size / 1e6:.0f} MB")

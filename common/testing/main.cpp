@@ -2,7 +2,8 @@
 // under test, limits the time of a case, writes what happened as JSON lines
 // (--report=FILE) and checks for leaks once, after the last case.
 //
-//   --library=FILE   the implementation under test
+//   --library=FILE   the implementation under test; "-": its name comes from
+//                    stdin, when it has been built
 //   --report=FILE    one JSON object a line: loading, case, failure, end, leaks
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //   --seed=N         of the random shapes (default 1)
@@ -26,6 +27,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 
@@ -253,9 +255,15 @@ int main(int argc, char** argv) {
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGALRM, &action, nullptr);
 
+  if (arguments.library == "-" &&
+      !std::getline(std::cin, arguments.library)) {
+    return 2;
+  }
   if (!arguments.library.empty()) {
     Event("loading"); // may be the last: a registration can end the process
+    alarm(arguments.timeout);
     handle = dlopen(arguments.library.c_str(), RTLD_NOW);
+    alarm(0);
     if (handle == nullptr) {
       const std::string reason = dlerror();
       Event("load").with("error", reason.c_str());

@@ -1,6 +1,12 @@
 """The tool behind ./workbook. Start it by that script, which sets it up."""
 
+# ruff: noqa: E402
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C until main
+
 import argparse
+import errno
 import json
 import os
 import runpy
@@ -81,7 +87,7 @@ def start(arguments) -> int:
         result = measure.bench(solution, quick=True)
         print(f"  measured {measure.sentence(result)}")
         print("\nNow yours. Your copy of the starter is in "
-              f"my/{chapter.name}; break it as you like.")
+              f"my/{chapter.name};\nbreak it as you like.")
     if chapter is not None:
         open_chapter(chapter)
         if sys.stdin.isatty() and sys.stdout.isatty():
@@ -126,7 +132,11 @@ def watch(chapter: Chapter) -> int:
             seen = now
             print(f"\n-- {time.strftime('%H:%M:%S')} checking "
                   f"{chapter.number} " + "-" * 40)
-            verdict = verdicts.check(chapter, chapter.mine)
+            try:
+                verdict = verdicts.check(chapter, chapter.mine)
+            except (CannotRun, OSError) as error:  # the next save may do
+                print(f"workbook: {error}")
+                continue
             screen.show_verdict(chapter, verdict, "save it")
             if verdict["class"] == "pass":
                 following = current_chapter()
@@ -139,6 +149,7 @@ def watch(chapter: Chapter) -> int:
     except KeyboardInterrupt:
         print()
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C
         keys.close()
     print("Your work is in my/. Go on with: ./workbook")
     return 0
@@ -227,24 +238,6 @@ def tour(arguments) -> int:
     return 1 if failed else 0
 
 
-def bench(arguments) -> int:
-    import measure
-    numbers = [arguments.chapter] if arguments.chapter else \
-        [c.number for c in chapters()]
-    for number in numbers:
-        chapter = find_chapter(number)
-        result = measure.bench(chapter, quick=arguments.quick,
-                               yours=arguments.yours, json_file=arguments.json)
-        if result is None:
-            print(f"{chapter.number} {chapter.title}: has no benchmark" if
-                  chapter.number != "07" else "07 is measured on a GPU only: "
-                  "common/cuda/measure.sh")
-        else:
-            print(result["table"].replace("  solution ", "  yours    ")
-                  if arguments.yours else result["table"], end="")
-    return 0
-
-
 def script(name: str, words: list[str]) -> int:
     """A part that is a program of its own, with a --help of its own."""
     path = str(ROOT / SCRIPTS[name][0])
@@ -277,9 +270,13 @@ def reset(arguments) -> int:
 
 
 SCRIPTS = {
+    "bench": ("common/bench/measure.py",
+              "measure a solution against its floor and peers"),
     "new": ("common/new.py", "a project of your own, from a template"),
     "schemas": ("common/schemas", "what a library calls by name, against the "
                 "schemas of libtorch"),
+    "archive": ("common/workshop/archive.py",
+                "all that machines without a network need, in one file"),
     "grade": ("common/workshop/grade.py", "many people's solutions, as a table"),
     "test": ("tests/run.py", "the workbook's own tests; --full: everything"),
     "matrix": ("common/matrix", "every solution on every libtorch since 2.10"),
@@ -304,6 +301,13 @@ written over, and reset keeps what was there in my/.backup.
 
 Exit status: 0 passed, 1 failed, 2 could not run (the text says what is missing
 and the line that cures it). COMMAND --help says more of a command."""
+
+
+CURES = {
+    errno.ENOSPC: "; free some, a full build needs 2 GiB",
+    errno.EROFS: "; copy the workbook to a folder of yours",
+    errno.EACCES: "; copy the workbook to a folder of yours",
+    errno.ENOENT: "; ./workbook doctor shows what this machine lacks"}
 
 
 def main() -> int:
@@ -336,12 +340,6 @@ def main() -> int:
     sub = add("reset", reset, "back to the starter; yours is kept as a backup")
     sub.add_argument("chapter", metavar="NN")
     add("tour", tour, "build, test and briefly measure every solution")
-    sub = add("bench", bench, "measure a solution against its floor and peers")
-    sub.add_argument("chapter", nargs="?", metavar="NN", help="default: all")
-    sub.add_argument("--yours", action="store_true",
-                     help="measure my/NN_name instead of the solution")
-    sub.add_argument("--quick", action="store_true", help="seconds, not a minute")
-    sub.add_argument("--json", metavar="FILE", help="write the result there")
     for name, (_, help) in SCRIPTS.items():
         add(name, None, help)
 
@@ -351,6 +349,7 @@ def main() -> int:
     else:
         arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         torch_root()
         BUILD.mkdir(exist_ok=True)
@@ -359,10 +358,12 @@ def main() -> int:
         print(f"workbook: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("\nworkbook: stopped; nothing is lost", file=sys.stderr)
         return 130
-    except OSError as error:  # a full disk, a folder without permission
-        print(f"workbook: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"workbook: {error.filename}: {error.strerror}" +
+              CURES.get(error.errno, ""), file=sys.stderr)
         return 2
 
 

@@ -87,7 +87,8 @@ def show_verdict(chapter: Chapter, verdict: dict, then: str) -> None:
             print(f"  {first}"[:80] if " | " in first else wrap(first))
             for row in drawn:
                 print(wrap(row, "    "))
-        print(wrap(HELP[kind]))
+        if kind != "test" or "values: " in str(verdict["message"]):
+            print(wrap(HELP[kind]))
         if kind not in ("todo", "test"):
             print(f"  The whole text: {verdict['log']}")
     for note in verdict["notes"]:

@@ -1,7 +1,8 @@
 """The table of chapters in README.md, made from the sheets. As a program it
-writes the table; a test compares."""
+writes the table; with --check it only compares, and exits with 1."""
 
 import re
+import sys
 
 from workspace import ROOT, chapters
 
@@ -26,5 +27,11 @@ def in_readme() -> str:
 
 if __name__ == "__main__":
     readme = ROOT / "README.md"
-    readme.write_text(_PLACE.sub(
-        lambda m: m[1] + chapter_table() + m[2], readme.read_text()))
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(f"expected --check or nothing, got {' '.join(sys.argv[1:])}")
+    if not sys.argv[1:]:
+        readme.write_text(_PLACE.sub(
+            lambda m: m[1] + chapter_table() + m[2], readme.read_text()))
+    elif in_readme() != chapter_table():
+        sys.exit("README.md: its table is not what the sheets say; "
+                 "python3 common/tool/tables.py makes it")

@@ -15,6 +15,7 @@ A verdict is a dictionary (what --json prints):
 """
 
 import difflib
+import contextlib
 import hashlib
 import json
 import os
@@ -22,14 +23,16 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, configure,
                        implementation_build, install, library_of, locked,
-                       run, source_files)
+                       read_json, run, source_files, write_json)
 
 CASE_SECONDS = 10  # a case of a learner's run may take this long
+KEPT = 2**20  # bytes of what it prints, of its beginning and of its end
 
 HELP = {
     "configure": "CMake stopped: the error is in this folder's CMakeLists.txt.",
@@ -52,24 +55,29 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None) -> dict:
     """The verdict on `folder` as an implementation of `chapter`. Raises
     CannotRun if there is something wrong with the workbook's own part."""
     if not (folder / "CMakeLists.txt").is_file():
-        raise CannotRun(f"{folder} is no implementation: "
-                        "it has no CMakeLists.txt")
+        raise CannotRun(f"{folder} is no implementation: it has no "
+                        f"CMakeLists.txt; chapters/{chapter.name} has one")
     test = test_executable(chapter)
     build = implementation_build(folder)
     with locked(build):
         key = _fingerprint(folder, test, seed)
         cache = build / "verdict.json"
-        if cache.exists():
-            old = json.loads(cache.read_text())
-            if old["key"] == key and old["class"] != "timeout":
-                return old
-        before = json.loads(cache.read_text()) if cache.exists() else {}
+        before = read_json(cache)
+        if isinstance(before.get("key"), str):
+            before = {}  # of a version that kept one sum of all files
+        if before and before["key"] == key and before["class"] != "timeout":
+            return before
+        built, log = before.get("key", {}), build / ".ninja_log"
+        for name, digest in key.items():  # a backup brought back is older
+            if name and log.exists() and built.get(name) != digest and \
+                    (folder / name).stat().st_mtime < log.stat().st_mtime:
+                os.utime(folder / name)
         verdict = _Check(chapter, folder, build, test, seed).verdict
         ran = verdict["class"] not in ("configure", "compile", "link", "load")
         verdict["known"] = verdict["steps"] if ran else \
             before.get("known", verdict["steps"])
         verdict["key"] = key
-        cache.write_text(json.dumps(verdict))
+        write_json(cache, verdict)
         return verdict
 
 
@@ -79,10 +87,9 @@ def last(chapter: Chapter) -> tuple[dict, bool]:
     test = BUILD / "learn/tests" / f"{chapter.name}_test"
     if chapter.python_test.exists():
         test = chapter.python_test
-    cache = implementation_build(chapter.mine) / "verdict.json"
-    if not (cache.exists() and test.exists()):
+    verdict = read_json(implementation_build(chapter.mine) / "verdict.json")
+    if not (verdict and test.exists()):
         return {step.id: "not reached" for step in chapter.steps}, False
-    verdict = json.loads(cache.read_text())
     return verdict["known"], verdict["key"] != _fingerprint(chapter.mine, test)
 
 
@@ -104,13 +111,11 @@ def test_executable(chapter: Chapter) -> Path:
     return test
 
 
-def _fingerprint(folder: Path, test: Path, seed: int | None = None) -> str:
-    digest = hashlib.sha256(
-        f"{os.environ['TORCH_ROOT']} {test.stat().st_mtime_ns} {seed}".encode())
-    for path in source_files(folder):
-        digest.update(f"\n{path.relative_to(folder)}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _fingerprint(folder: Path, test: Path, seed: int | None = None) -> dict:
+    return {"": f"{os.environ['TORCH_ROOT']} {test.stat().st_mtime_ns} {seed}",
+            **{str(path.relative_to(folder)):
+               hashlib.sha256(path.read_bytes()).hexdigest()
+               for path in source_files(folder)}}
 
 
 class _Check:
@@ -125,14 +130,23 @@ class _Check:
         self.arguments = [f"--seed={seed}"] if seed is not None else []
         self.steps = {step.id: "not reached" for step in chapter.steps}
         self.notes = []
+        self.limit = CASE_SECONDS
         self.seconds = {}
         start = time.monotonic()
-        self.verdict = self._build()
-        self.seconds["build"] = round(time.monotonic() - start, 3)
-        if self.verdict is None:
-            start = time.monotonic()
-            self.verdict = self._test()
-            self.seconds["test"] = round(time.monotonic() - start, 3)
+        process = None  # it loads libtorch while the compiler works
+        if test.suffix != ".py":
+            process = self._start_tests(f"{chapter.number}.*")
+        try:
+            self.verdict = self._build()
+            self.seconds["build"] = round(time.monotonic() - start, 3)
+            if self.verdict is None:
+                start = time.monotonic()
+                self.verdict = self._test(process)
+                self.seconds["test"] = round(time.monotonic() - start, 3)
+        finally:
+            if process and process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def _verdict(self, kind, message, step=None, file=None, line=None, log=""):
         log_file = self.build / "log.txt"
@@ -163,16 +177,20 @@ class _Check:
             return None
         if "CMake Error" in text:
             return self._configure_error(text)
-        errors = re.findall(
-            r"^(\S.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*(?:\n +\d* \|.*)*)",
-            text, re.M)
+        errors = re.findall(  # nvcc writes file(line), Python a traceback
+            r"^(\S.*?)[:(](\d+)\)?:(?:\d+:)? (?:fatal )?"
+            r"error: (.*(?:\n +\d* \|.*)*)", text, re.M)
+        raised = re.search(r"^\w*(?:Error|Exception)\b.*", text, re.M)
+        if raised and not errors:
+            errors = [(*place, raised[0]) for place in reversed(re.findall(
+                r'^ +File "(.*?)", line (\d+)', text, re.M))]
         if errors:
             file, line, message = self._own(errors, text)
             return self._verdict(
                 "compile", message.splitlines(), self._step_at(file, line),
                 file, int(line), text)
         linker = r"undefined (?:reference|symbol)|multiple definition|duplicate"
-        lines = [l for l in text.splitlines() if re.search(linker, l)]
+        lines = [s for s in text.splitlines() if re.search(linker, s)]
         if lines:
             return self._verdict("link", lines[:4], log=text,
                                  **self._anywhere())
@@ -217,45 +235,58 @@ class _Check:
 
     # --- load, run --------------------------------------------------------------
 
-    def _run_tests(self, case, **environment):
-        """Runs the cases whose names fit. Cases of the whole chapter are for
-        ./workbook test; a verdict needs those of the steps only."""
+    def _start_tests(self, case, **environment):
+        """Runs the cases whose names fit, once it is told of the library. Cases
+        of the whole chapter are for ./workbook test; a verdict needs those of
+        the steps only."""
         report = self.build / "report.jsonl"
         report.unlink(missing_ok=True)
-        command = [self.test, f"--library={library_of(self.build)}",
-                   f"--report={report}", f"--timeout={CASE_SECONDS}",
-                   f"--test-case={case}", *self.arguments]
+        command = [self.test, "--library=-", f"--report={report}",
+                   f"--timeout={CASE_SECONDS}", f"--test-case={case}",
+                   *self.arguments]
         if self.test.suffix == ".py":
             command = [sys.executable, "-m", "pytest", "-qx", "-p",
                        "no:cacheprovider", f"--rootdir={ROOT}", self.test,
                        f"--implementation={self.build}",
                        f"--steps-report={report}"]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace",
-            start_new_session=True, env={**os.environ, **environment})
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **environment})
+
+    def _run_tests(self, case, **environment):
+        return self._finish_tests(self._start_tests(case, **environment))
+
+    def _finish_tests(self, process):
+        report = self.build / "report.jsonl"
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(f"{library_of(self.build)}\n".encode())
+        printed = bytearray()
+        reader = threading.Thread(target=_read, args=(process.stdout, printed))
+        reader.start()
+        limit = (CASE_SECONDS + 5) * (len(self.steps) + 5)
         try:
-            limit = (CASE_SECONDS + 5) * (len(self.steps) + 5)
-            text, _ = process.communicate(timeout=limit)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            status, self.limit = 124, limit
+        finally:  # what it has started goes with it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            reader.join()
         events = []
         if report.exists():
             for line in report.read_text(errors="replace").splitlines():
-                try:
+                with contextlib.suppress(json.JSONDecodeError):  # cut off
                     events.append(json.loads(line))
-                except json.JSONDecodeError:
-                    pass  # cut off by a crash
-        return process.returncode, text, events
+        return status, printed.decode(errors="replace"), events
 
-    def _test(self):
+    def _test(self, process):
         if library_of(self.build) is None:
             return self._verdict("link", ["no shared library was built"],
                                  **self._anywhere())
-        status, text, events = self._run_tests(f"{self.chapter.number}.*")
+        status, text, events = self._finish_tests(
+            process or self._start_tests(f"{self.chapter.number}.*"))
         for event in events:
             if event["event"] == "load":
                 return self._load_error(event["error"], text)
@@ -348,7 +379,7 @@ class _Check:
         file, line = self._own_frame(text, step)
         if status == 124:
             return self._verdict(
-                "timeout", [f"no end after {CASE_SECONDS} s"], step, file, line,
+                "timeout", [f"no end after {self.limit} s"], step, file, line,
                 text)
         ub = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)", text, re.M)
         if ub:
@@ -380,6 +411,8 @@ class _Check:
     def _died_loading(self, status, text):
         """Registration runs at load, and nothing can catch what it throws."""
         died = self._died(status, text, [{"name": self.chapter.number}], None)
+        if died["file"] and died["class"] == "timeout":
+            return died
         place = {"file": died["file"], "line": died["line"]} \
             if died["file"] else self._anywhere()
         return self._verdict(
@@ -420,6 +453,14 @@ class _Check:
         return None
 
 
+def _read(pipe, printed):
+    """All of what a process prints, the middle of too much left out."""
+    for data in iter(lambda: pipe.read1(2**16), b""):
+        printed += data
+        if len(printed) > 3 * KEPT:
+            printed[KEPT:-KEPT] = b"\n... (too much; cut out here) ...\n"
+
+
 def _cases(events):
     cases = []
     for event in events:
@@ -446,7 +487,7 @@ def place_of_step(chapter: Chapter, folder: Path, id: str) -> tuple[Path, int]:
     if path.is_file() and starter.is_file():
         old = starter.read_text().splitlines()
         new = path.read_text(errors="replace").splitlines()
-        todo = next((i for i, l in enumerate(old) if marker in l), 0)
+        todo = next((i for i, s in enumerate(old) if marker in s), 0)
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         for tag, i1, i2, j1, _ in matcher.get_opcodes():
             if i1 <= todo < i2:

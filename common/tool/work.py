@@ -1,13 +1,13 @@
 """hint, diff, reset: the learner's copy, the sheet's hints, the solution."""
 
 import difflib
-import json
 import re
 import time
 
 import screen
 from hunks import hunks
-from workspace import BUILD, MINE, Chapter, open_chapter, source_files
+from workspace import (BUILD, MINE, Chapter, open_chapter, read_json,
+                       source_files, write_json)
 
 
 def hints(chapter: Chapter, id: str) -> list[str]:
@@ -28,7 +28,7 @@ def hints(chapter: Chapter, id: str) -> list[str]:
 def hint(chapter: Chapter, id: str) -> None:
     """The next hint of a step; after the last, all begins again."""
     seen_file = BUILD / "hints.json"
-    seen = json.loads(seen_file.read_text()) if seen_file.exists() else {}
+    seen = read_json(seen_file)
     texts = hints(chapter, id)
     n = seen.get(id, 0) % len(texts)
     last = n == len(texts) - 1
@@ -37,7 +37,7 @@ def hint(chapter: Chapter, id: str) -> None:
     print("\n".join("  " + line if line else "" for line in
                     texts[n].splitlines()))
     seen[id] = n + 1
-    seen_file.write_text(json.dumps(seen))
+    write_json(seen_file, seen)
     if not last:
         print(f"More: ./workbook hint {id}" +
               (" (it shows the solution)" if n == len(texts) - 2 else ""))

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "common/cuda"))
+sys.path += [str(ROOT / "common/cuda"), str(ROOT / "common/bench")]
 import nvcc  # noqa: E402
 
 os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
@@ -135,7 +136,7 @@ def open_chapter(chapter: Chapter) -> None:
 @functools.cache
 def torch_root() -> Path:
     folder = Path(os.environ.get("TORCH_ROOT", ""))
-    if not (folder / "include/torch/csrc/stable/library.h").is_file():
+    if not (folder / "include/torch/headeronly/version.h").is_file():
         raise CannotRun("TORCH_ROOT is not set to a torch >= 2.10; "
                         "start the tool by ./workbook")
     return folder
@@ -179,10 +180,35 @@ def install(name: str) -> None:
 
 def run(command: list, **options) -> subprocess.CompletedProcess:
     """Runs to the end; output and errors come back as one text."""
-    return subprocess.run(
+    done = subprocess.run(
         [str(word) for word in command], text=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, **options)
+    if done.returncode != 0:
+        look_for_full_disk(done.stdout)
+    return done
+
+
+def look_for_full_disk(text: str) -> None:
+    """A linker that writes through memory is ended by SIGBUS."""
+    found = re.search(".*No space left on device.*|.*signal 7 .*", text)
+    if found or shutil.disk_usage(ROOT).free < 2**20:  # CMake may not say so
+        raise CannotRun("the disk is full; free some, a build needs 2 GiB" +
+                        (f"\n{found[0].strip()}" if found else ""))
+
+
+def read_json(path: Path) -> dict:
+    """{} if it is not there, or cut off by a full disk or a power failure."""
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def write_json(path: Path, data: dict) -> None:
+    part = path.with_name(path.name + ".part")  # whole or not at all
+    part.write_text(json.dumps(data))
+    part.rename(path)
 
 
 def run_shown(title: str, command: list, **options) -> None:
@@ -197,21 +223,23 @@ def run_shown(title: str, command: list, **options) -> None:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, **options)
     lines = []
-    for line in process.stdout:
-        lines.append(line)
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if shown:
+                seconds = time.monotonic() - start
+                text = f"{title} ... {seconds:.0f} s  {line.strip()}"
+                print(f"\r\033[K{text[:78]}", end="", file=sys.stderr, flush=True)
+    finally:  # after Ctrl-C too, so that it can tidy up
+        process.wait()
         if shown:
-            seconds = time.monotonic() - start
-            text = f"{title} ... {seconds:.0f} s  {line.strip()}"
-            print(f"\r\033[K{text[:78]}", end="", file=sys.stderr, flush=True)
-    if shown:
-        print("\r\033[K", end="", file=sys.stderr)
-    if process.wait() != 0:
+            print("\r\033[K", end="", file=sys.stderr)
+    if process.returncode != 0:
         tail = "".join(lines[-25:])
-        if "No space left on device" in tail:
-            raise CannotRun(f"{title}: the disk is full; a build needs 2 GiB\n"
-                            + next(l for l in lines if "No space left" in l))
+        look_for_full_disk("".join(lines))
         raise CannotRun(f"{title}: failed\n{tail}"
-                        f"The command was: {shlex.join(map(str, command))}")
+                        f"The command was: {shlex.join(map(str, command))}\n"
+                        "What this machine has: ./workbook doctor")
 
 
 @contextlib.contextmanager
@@ -219,7 +247,12 @@ def locked(folder: Path):
     """One build in a folder at a time; a second one waits."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Waiting for another ./workbook that builds this ...",
+                  file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -289,7 +322,6 @@ def precompiled_header(folder: Path) -> Path:
 def precompile(build: Path, pch: Path) -> None:
     """Precompiles the header once for each set of flags in use. GCC takes the
     first file of the folder <header>.gch that fits, else the header itself."""
-    import json
     folder = pch.with_name(pch.name + ".gch")
     folder.mkdir(exist_ok=True)
     for entry in json.loads((build / "compile_commands.json").read_text()):
@@ -308,9 +340,13 @@ def precompile(build: Path, pch: Path) -> None:
                              .encode()).hexdigest()[:16]
         if not (folder / key).exists():
             made = folder / f"{key}.{os.getpid()}"
-            done = run([*flags, "-x", "c++-header", pch, "-o", made])
-            if done.returncode == 0:
+            try:
+                run([*flags, "-x", "c++-header", pch, "-o", made], check=True)
                 made.rename(folder / key)
+            except subprocess.CalledProcessError:
+                pass  # GCC then takes the header itself
+            finally:
+                made.unlink(missing_ok=True)
 
 
 def library_of(build: Path) -> Path | None:

@@ -9,16 +9,18 @@ import re
 import sys
 from pathlib import Path
 
+import search
+
 PICTURE = re.compile(
-    r'<iframe scrolling="no" frameborder="0" src="([^"]+\.svg)"[^>]*>.*?'
-    r'</iframe>\s*(?:<div class="caption">\s*(.*?)</div>)?', re.S)
+    r'<(iframe|object) [^>]*?(?:src|data)="([^"]+\.svg)"[^>]*>.*?'
+    r'</\1>\s*(?:<div class="caption">\s*(.*?)</div>)?', re.S)
 
 
 def picture(page: Path, match: re.Match) -> str:
-    source, caption = match.groups()
+    _, source, caption = match.groups()
     if not caption:
         raise SystemExit(f"{page.name}: a picture without a caption: "
-                         'begin it with \\dot "what it shows"')
+                         'give it one, as in \\dot "what it shows"')
     caption = caption.strip()
     return (f'<img src="{source}" alt="{re.sub("<.*?>", "", caption)}"/>'
             f'\n<div class="caption">{caption}</div>')
@@ -41,6 +43,7 @@ def finish(page: Path) -> None:
             ('<h3>Table of Contents</h3>', '<h3 role="heading" '
              'aria-level="2">On this page</h3>'),
             ('<div class="fragment">', '<div class="fragment" tabindex="0">'),
+            ('<pre class="fragment">', '<pre class="fragment" tabindex="0">'),
             ('<div class="plot">', '<div class="plot" tabindex="0">'),
             ('<div class="dotgraph">', '<div class="dotgraph" tabindex="0">'),
             ('<table class="markdownTable">', '<table class="markdownTable" '
@@ -58,6 +61,7 @@ def main() -> None:
     menu = site / "menu.js"  # writes the search field
     menu.write_text(menu.read_text().replace(
         'id="MSearchField"', 'id="MSearchField" aria-label="Search"'))
+    search.write(site)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,30 @@ def test_missing_semicolon(implementation):
     assert "expected" in verdict["message"][0]
 
 
+@pytest.mark.full
+def test_error_that_nvcc_reports(implementation):
+    import shutil
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc: python3 common/cuda/nvcc.py --fetch")
+    mine = implementation("07")
+    mine.replace("activation.cu", "cudaGetErrorString(", "cudaGetErrorText(")
+    verdict = mine.check()
+    assert verdict["class"] == "compile", verdict
+    assert "cudaGetErrorText" in verdict["message"][0]
+    assert verdict["line"] == mine.line_of("activation.cu", "cudaGetErrorText(")
+
+
+@pytest.mark.full
+def test_error_that_python_raises_in_a_build(implementation):
+    mine = implementation("08")
+    mine.replace("package.py", ".digest()).decode()", ".digest())")
+    verdict = mine.check()
+    assert verdict["class"] == "compile", verdict
+    assert verdict["message"] == \
+        ["TypeError: Object of type bytes is not JSON serializable"]
+    assert verdict["file"].endswith("/package.py")
+
+
 def test_undefined_symbol(implementation):
     mine = implementation("01")
     mine.replace("numerics.h", "// The nearest BFloat16, ties",

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import transcript
 from conftest import ROOT, Terminal
 from workspace import torch_root
 
@@ -50,6 +51,8 @@ def test_first_start_without_a_terminal_and_without_network(clone):
     assert last.startswith("Edit my/01_headeronly_types/numerics.h:")
     assert last.endswith("then run ./workbook check")
     assert "\033" not in done.stdout + done.stderr
+    shown = (ROOT / "docs/pictures/first_five_minutes.txt").read_text()
+    assert transcript.tidy(done.stdout, clone.folder).strip() in shown
     times = []
     for _ in range(3):
         start = time.monotonic()
@@ -78,7 +81,7 @@ def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
     (tmp_path / "common/tool.py").touch()
     subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
     site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")
-    header = site / "torch/include/torch/csrc/stable/library.h"
+    header = site / "torch/include/torch/headeronly/version.h"
     header.parent.mkdir(parents=True)
     header.touch()
     (site / "torch/__init__.py").touch()

@@ -1,6 +1,7 @@
 """hint, diff, reset, new, grade, and watch mode in a pseudo-terminal: the real
 tool, in a copy of the checkout."""
 
+import html
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import termios
 import time
 
 import pytest
+import transcript
 from conftest import ROOT, Terminal
 from workspace import find_chapter
 
@@ -154,6 +156,26 @@ def test_watch(checkout, tool):
         assert termios.tcgetattr(terminal.file)[3] == before[3]
     finally:
         os.close(terminal.file)
+
+
+@pytest.mark.full
+def test_the_first_five_minutes_are_as_the_page_shows_them(checkout):
+    """From the first step on; what comes before is compared in test_setup."""
+    shutil.rmtree(checkout / "my", ignore_errors=True)
+    for old in (checkout / "build").rglob("verdict.json"):
+        old.unlink()
+    (checkout / "build/hints.json").unlink(missing_ok=True)
+    (checkout / "my").mkdir()  # so no solution is measured first
+    shown = (ROOT / "docs/pictures/first_five_minutes.txt").read_text()
+    now = transcript.transcript(transcript.record(checkout), checkout)
+    assert now[now.index("Step 01.1"):] == shown[shown.index("Step 01.1"):]
+    picture = (ROOT / "docs/pictures/workbook.svg").read_text()
+    assert "@font-face" not in picture  # it would need a network
+    words = html.unescape(re.sub(r"<.*?>|\s", "", picture))
+    words = "".join(words.split())  # also what cannot be broken
+    verdict = now[now.index("-- hh:mm:ss"):now.index("# key h")]
+    for line in verdict.splitlines():
+        assert "".join(line.split()) in words, line
 
 
 @pytest.mark.full

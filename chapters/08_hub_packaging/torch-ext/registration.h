@@ -24,7 +24,7 @@ struct PyModuleDef {
   void* base[4];
   const char* name;
   const char* doc;
-  intptr_t size; // of the module's state; -1: it has none
+  intptr_t size; // of a state for each interpreter; -1: one for all
   void* rest[5];
 };
 PyObject* PyModule_Create2(PyModuleDef*, int python_abi);

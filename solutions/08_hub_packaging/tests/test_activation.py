@@ -36,7 +36,7 @@ def with_gates(name, gates, ups):
 @EACH_OP
 @EACH_DTYPE
 def test_every_gate_is_rounded_once(activation, device, name, dtype):
-    """All of the 65,536 gates of 16 bits, and many of float: right to 0.6 ulp
+    """All of the 65,536 gates of 16 bits, and many of float: right to 0.65 ulp
     on CPU; to 1 ulp on a GPU, in float to 4."""
     if dtype == torch.float32:
         generator = torch.Generator().manual_seed(0)
@@ -50,7 +50,7 @@ def test_every_gate_is_rounded_once(activation, device, name, dtype):
     for up in (torch.ones_like(ups), ups):
         x = with_gates(name, gates, up.to(dtype))
         got = call(activation, name, x.to(device)).cpu()
-        most = 0.6 if device == "cpu" else 4 if dtype == torch.float32 else 1
+        most = 0.65 if device == "cpu" else 4 if dtype == torch.float32 else 1
         assert ulps(got, exact(name, x), dtype) <= most
         if not has_halves(name):
             break

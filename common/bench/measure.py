@@ -1,13 +1,15 @@
 """bench: a solution (or yours), its floor and its peers, in one run."""
 
+import argparse
 import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, install,
-                       library_of, locked, run, torch_root)
+from workspace import (BUILD, ROOT, CannotRun, Chapter, build_root, chapters,
+                       find_chapter, install, library_of, locked, run,
+                       torch_root)
 
 
 def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
@@ -76,3 +78,32 @@ def sentence(result: dict | None) -> str:
     return (f"{times['solution']:.1f} x the time of {what} ({peers})\n"
             f"           {group['dtype']} {group['shape']}, "
             f"{group['threads']} threads{rate}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="./workbook bench",
+        description="Measure a solution against its floor and peers.")
+    parser.add_argument("chapter", nargs="?", metavar="NN", help="default: all")
+    parser.add_argument("--yours", action="store_true",
+                        help="measure my/NN_name instead of the solution")
+    parser.add_argument("--quick", action="store_true",
+                        help="seconds, not a minute")
+    parser.add_argument("--json", metavar="FILE", help="write the result there")
+    arguments = parser.parse_args()
+    for chapter in [find_chapter(arguments.chapter.zfill(2))] \
+            if arguments.chapter else chapters():
+        result = bench(chapter, arguments.quick, arguments.yours,
+                       arguments.json)
+        if result is None:
+            print(f"{chapter.number} {chapter.title}: has no benchmark" if
+                  chapter.number != "07" else "07 is measured on a GPU only: "
+                  "common/cuda/measure.sh")
+        else:
+            print(result["table"].replace("  solution ", "  yours    ")
+                  if arguments.yours else result["table"], end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The port of docs/porting: each step builds and passes the same test, fewer
+and fewer symbols are unstable, and the last library runs on each libtorch."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from workspace import CannotRun, torch_root
+
+PORTING = ROOT / "docs/porting"
+sys.path += [str(ROOT / "common/matrix"), str(PORTING)]
+import steps as porting  # noqa: E402
+import diffs  # noqa: E402
+import runtimes  # noqa: E402
+from versions import numbers, supported  # noqa: E402
+
+VERSIONS = supported()
+UNSTABLE_INCLUDE = re.compile(
+    r"#include <(ATen|c10|torch/(?!csrc/stable|headeronly))")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    try:
+        return porting.all_steps(torch_root(), tmp_path_factory.mktemp("port"))
+    except SystemExit as error:
+        pytest.fail(str(error))
+
+
+def fetched(version):
+    if not runtimes.whole(version):
+        try:
+            runtimes.fetch(version)
+        except CannotRun as error:
+            pytest.fail(str(error))
+    return runtimes.root(version) / "lib"
+
+
+def test_a_step_changes_one_file_of_cpp():
+    """And the page shows what it changes."""
+    page = (ROOT / "docs/porting.md").read_text()
+    for step in diffs.STEPS[1:]:
+        names = [name for name, old, _ in diffs.changed(step) if old]
+        assert sum(name.endswith(".cpp") for name in names) <= 1, step.name
+        assert "CMakeLists.txt" in names
+        assert f"\\htmlinclude porting_{step.name}.html" in page
+    assert "```" not in page, "code comes from the steps"
+
+
+def test_one_file_leaves_the_unstable_headers_at_each_step():
+    counts = [sum(bool(UNSTABLE_INCLUDE.search(path.read_text()))
+                  for path in step.glob("*.cpp")) for step in porting.STEPS]
+    assert counts == [4, 3, 2, 1, 0, 0]
+
+
+def test_the_page_shows_these_steps():
+    result = json.loads((ROOT / "docs/results/porting.json").read_text())
+    assert [row["step"] for row in result["steps"]] == \
+        [step.name for step in porting.STEPS]
+
+
+@pytest.mark.full
+def test_each_step_passes_the_same_test(rows):
+    assert [row["step"] for row in rows] == [s.name for s in porting.STEPS]
+    assert len({row["test"] for row in rows}) == 1
+    assert int(rows[0]["test"].split()[0]) >= 30
+
+
+@pytest.mark.full
+def test_unstable_symbols_become_fewer(rows):
+    counts = [len(row["unstable_symbols"]) for row in rows]
+    assert counts[:5] == sorted(set(counts[:5]), reverse=True), counts
+    assert counts[4:] == [0, 0]
+    assert any("at::_ops::div_Tensor" in s for s in rows[3]["unstable_symbols"])
+    assert "libc10.so" in rows[4]["needed"]
+    torch = [n for n in rows[5]["needed"] if re.match("lib(torch|c10|gomp)", n)]
+    assert torch == ["libtorch_cpu.so"]
+
+
+@pytest.mark.full
+def test_an_auditor_agrees(rows):
+    if sys.version_info < (3, 11):
+        pytest.skip("torch-abi-audit needs Python 3.11")
+    audit = Path(sysconfig.get_path("scripts"), "torch-abi-audit")
+    for i, row in enumerate(rows):
+        done = subprocess.run([audit, "--json", row["library"]], text=True,
+                              stdout=subprocess.PIPE)
+        found = json.loads(done.stdout)["bundled_libs"][0]["torch"]
+        assert len(found["unstable_symbols"]) == len(row["unstable_symbols"])
+        assert found["stable"] == (i >= 4)
+    assert found["min_torch_version"] == "2.10.0"
+
+
+@pytest.mark.full
+def test_the_last_step_runs_on_each_libtorch(rows, tmp_path):
+    """One library and one program, from the oldest to the newest. What the
+    first step has built does not load on the oldest."""
+    program, torch = tmp_path / "run", torch_root()
+    porting.run("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror",
+                "-DTORCH_TARGET_VERSION=0x020a000000000000", "-isystem",
+                torch / "include", PORTING / "run.cpp", "-o", program,
+                torch / "lib/libtorch_cpu.so")
+
+    def run(task):
+        version, row = task
+        return subprocess.run(
+            [program, row["library"]], text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "LD_LIBRARY_PATH": str(fetched(version))})
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [(version, rows[-1]) for version in VERSIONS]
+        for (version, _), done in zip(tasks, pool.map(run, tasks)):
+            minor = numbers(version)[1]
+            assert done.stdout == f"pass on libtorch 2{minor:02x}\n"
+            assert done.returncode == 0
+    if numbers(runtimes.installed()) > numbers(VERSIONS[0]):
+        done = run((VERSIONS[0], rows[0]))
+        assert done.returncode != 0 and "undefined symbol" in done.stdout
