@@ -15,6 +15,9 @@ except ModuleNotFoundError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests/machines"))
+from fresh import MACHINES  # noqa: E402
+
 NOT_YET = "not measured yet"
 FULL = "./workbook test --full --record"
 
@@ -112,11 +115,14 @@ def of_fire(results: Path) -> list[tuple]:
 
 
 def of_machines(results: Path) -> list[tuple]:
-    rows = Result(results / "machines.json").get("machines", [])
-    good = sum(row["passed"] for row in rows)
-    return [("Fresh machines", "python3 tests/machines/fresh.py",
-             f"{good} of {len(rows)} pass: " +
-             ", ".join(row["machine"] for row in rows) if rows else NOT_YET)]
+    rows = {row["machine"]: row["passed"] for row in
+            Result(results / "machines.json").get("machines", [])}
+    told = {"passes": [m for m in MACHINES if rows.get(m)],
+            "fails": [m for m in MACHINES if rows.get(m) is False],
+            NOT_YET: [m for m in MACHINES if m not in rows]}
+    return [("Fresh machines", "python3 tests/machines/fresh.py", "; ".join(
+        f"{what}: {', '.join(names)}" for what, names in told.items() if names)
+        if rows else NOT_YET)]
 
 
 def of_faults(results: Path) -> list[tuple]:

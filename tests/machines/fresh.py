@@ -165,7 +165,7 @@ def versions(text: str) -> dict:
     """Of what VERSIONS has printed."""
     found = {what: re.search(pattern, text, re.M) for what, pattern in {
         "system": r'^PRETTY_NAME="(.*)"', "cmake": r"^cmake version (\S+)",
-        "compiler": r"^(\S* version .*|\S+ \(.*\) [\d.]+)$",
+        "compiler": r"^(.*clang version .*|\S+ \(.*\) [\d.]+)$",
         "torch": r"^torch (.*)"}.items()}
     return {what: match[1] for what, match in found.items() if match}
 
@@ -173,14 +173,18 @@ def versions(text: str) -> dict:
 def prove(name: str, environment: str) -> dict:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT,
+                                text=True, capture_output=True).stdout.strip()
         here = machine(name, scratch, environment)
         try:
             there = "/workbook" if here.root else clone(scratch / "workbook")
             row = {"machine": name, "what": MACHINES[name], "passed": True,
-                   "commands": []}
+                   "date": datetime.date.today().isoformat(),
+                   "commit": commit, "commands": []}
             for command in TWO if name == "debian" else SOME:
                 status, text = here.run(there, "sh", "-c", command)
-                last = text.strip().splitlines()[-1:] or [""]
+                last = text.replace(f"{scratch}/", "").strip() \
+                    .splitlines()[-1:] or [""]
                 row["commands"].append({"command": command, "status": status,
                                         "last_line": last[0][-200:]})
                 print(f"{name}: {command}: {status}, {last[0]}", flush=True)
@@ -199,9 +203,6 @@ def keep(file: Path, row: dict) -> None:
     """A machine's row; the others stay as they are."""
     result = json.loads(file.read_text()) if file.exists() else {}
     rows = {r["machine"]: r for r in [*result.get("machines", []), row]}
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
-                            text=True, capture_output=True).stdout.strip()
-    row |= {"date": datetime.date.today().isoformat(), "commit": commit}
     file.write_text(json.dumps({
         "command": "python3 tests/machines/fresh.py",
         "hardware": platform.machine(), "kernel": platform.release(),
