@@ -113,7 +113,9 @@ def bad_schema(version: str) -> str:
     if done.stdout.strip().endswith("missing"):
         return "silent"
     thrown = re.search(r"what\(\): (.*)", done.stdout)
-    return thrown[1][:200] if thrown else f"status {done.returncode}"
+    if not thrown:
+        return f"status {done.returncode}"
+    return thrown[1].strip()[:200].replace(f"{folder}/", "")
 
 
 class Matrix:
