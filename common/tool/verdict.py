@@ -346,16 +346,16 @@ class _Check:
             if todo and todo[1] == step:
                 message = todo[0].split(" == ")[0].strip().strip('"')
                 return self._verdict("todo", [message], step, log=text)
-        if "Could not find schema" in str(failure.values()):
-            return self._verdict(
-                "todo", [f"TODO({step}): the op is not defined yet"], step,
-                log=text)
-        if self.test.suffix == ".py":  # what is not done yet cannot throw
-            file, line = place_of_step(self.chapter, self.folder, step)
-            todo = file.read_text().splitlines()[line - 1].strip(" #/\\")
-            if f"TODO({step})" in todo:
-                return self._verdict(
-                    "todo", [todo, failure["expression"]], step, log=text)
+        file, line = place_of_step(self.chapter, self.folder, step)
+        todo = file.read_text() if file.exists() else ""
+        if f"TODO({step})" in todo:  # what is not done yet cannot throw
+            todo = [todo.splitlines()[line - 1].strip(" #/\\")]
+            if "Could not find schema" in str(failure.values()):
+                todo = [f"TODO({step}): the op is not defined yet"]
+            elif self.test.suffix == ".py":
+                todo.append(failure["expression"])
+            if todo[1:] or "not defined yet" in todo[0]:
+                return self._verdict("todo", todo, step, log=text)
         message = [failure.get("expression", "")]
         values = failure.get("values", "")
         if values and values != message[0]:
