@@ -55,7 +55,8 @@ def in_folder(number, folder):
     if number == "08":  # its namespace is the id of the build
         found = list(folder.glob("torch-stable-*-cpu-*/*.abi3.so"))
         return (found[0], found[0].name.split(".")[0]) if found else None
-    name = {"06": "libversion_gating.so"}.get(number)
+    name = {"06": "libversion_gating.so",
+            "07": "libcuda_activation_kernel.so"}.get(number)
     library = folder / name if name else library_of(folder)
     return library and (library, f"wb{number}")
 
