@@ -1,8 +1,9 @@
-"""What stands behind the workbook: each proof with its command and its figure,
-from docs/results and from the repository. Nothing is typed here.
+"""Writes docs/quality.md: what stands behind the workbook, each proof with its
+figure and its command, from docs/results and from the repository.
 
-    make_quality.py OUTPUT_FOLDER RESULTS_FOLDER
-"""
+    python3 docs/make_quality.py
+
+Run it when a result was recorded; a test compares the page with the results."""
 
 import json
 import re
@@ -108,8 +109,9 @@ def of_fire(results: Path) -> list[tuple]:
     fire = Result(results / "fire.json")
     command = fire.get("command", "python3 -m pytest --full "
                        "tests/meta/test_fire.py")
-    return [(f"Fire, {proof['name']}: {proof['what']}", command,
-             f"{proof['figure']} {proof['unit']}")
+    return [(proof["what"][0].upper() + proof["what"][1:].replace("<", "&lt;"),
+             command,
+             f"{proof['figure']:,} {proof['unit']}")
             for proof in fire.get("proofs", [])] or \
         [("Ops under fire: random input, threads, many calls", command, NOT_YET)]
 
@@ -161,21 +163,47 @@ def of_pages(results: Path) -> list[tuple]:
          else NOT_YET)]
 
 
-PROOFS = (of_tests, of_matrix, of_mutation, of_fire, of_faults, of_machines,
-          of_saving, of_pages)
+PROOFS = {
+    "Tests": (of_tests, of_mutation),
+    "Versions": (of_matrix,),
+    "Ops under fire": (of_fire,),
+    "Machines and faults": (of_machines, of_faults),
+    "The tool and the pages": (of_saving, of_pages)}
+HEAD = """\
+# What is proved, and how {#page_quality}
+
+Each row is a proof, its figure and the command that repeats it, from a clone and
+without a GPU. `docs/make_quality.py` writes this page from `docs/results` and
+from the repository; no figure is typed. A proof that no command has recorded yet
+is shown as not measured.
+
+The benchmarks are on the pages of their chapters, as ratios with hardware and
+versions beside them. Chapter 07's kernels are compiled everywhere, and run only
+where there is a GPU: `common/cuda/measure.sh`.
+"""
 
 
-def table(results: Path) -> str:
-    rows = [row for proofs in PROOFS for row in proofs(results)]
-    return "\n".join(["| proof | figure | command |", "|---|---|---|",
-                      *(f"| {what} | {figure} | `{command}` |"
-                        for what, command, figure in rows)]) + "\n"
+def table(rows: list[tuple]) -> list[str]:
+    """A command that proves all rows stands above them, and once."""
+    commands = {command for _, command, _ in rows}
+    if len(rows) > 1 and len(commands) == 1:
+        return [f"`{rows[0][1]}`", "", "| proof | figure |", "|---|---|",
+                *(f"| {what} | {figure} |" for what, _, figure in rows)]
+    return ["| proof | figure | command |", "|---|---|---|",
+            *(f"| {what} | {figure} | `{command}` |"
+              for what, command, figure in rows)]
+
+
+def page(results: Path) -> str:
+    text = [HEAD]
+    for title, proofs in PROOFS.items():
+        text += [f"## {title}", "",
+                 *table([row for rows in proofs for row in rows(results)]), ""]
+    return "\n".join(text).rstrip() + "\n"
 
 
 def main() -> None:
-    output, results = map(Path, sys.argv[1:])
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "quality.md").write_text(table(results))
+    (ROOT / "docs/quality.md").write_text(page(ROOT / "docs/results"))
 
 
 if __name__ == "__main__":

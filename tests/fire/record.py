@@ -74,17 +74,15 @@ def record(calls, seconds, folder, proofs):
              for name in ("v3", "baseline")}
     proofs.add("ops", "ops of the eight solutions under fire",
                sum(r["ops"] for r in random.values()), "ops")
-    for number, result in random.items():
-        proofs.add(f"random_{number}", f"random calls of chapter {number}, each "
-                   "result within its tolerance of long double, from case "
-                   f"{result['first']} on", result["cases"], "cases")
-    proofs.add("random", "random calls in all", sum(
-        r["cases"] for r in [*random.values(), *level.values()]), "cases")
+    proofs.add("random", "random calls, each result within its tolerance of "
+               "long double", sum(
+                   r["cases"] for r in [*random.values(), *level.values()]),
+               "cases")
     for index, what in enumerate(("float", "half and bfloat16")):
         worst = max(pair[index] for result in [random["08"], *level.values()]
                     for pair in result["worst_ulp"].values())
         proofs.add(f"worst_08_{index}", f"largest error of chapter 08's ops on "
-                   f"CPU, {what}, at every level", worst, "ulp")
+                   f"CPU, {what}, at every instruction set", worst, "ulp")
 
     flat = each(lambda n: fire.fire(plain, n, "calls", calls))
     proofs.add("calls", "calls of each op, one after another", calls, "calls")
@@ -113,16 +111,19 @@ def record(calls, seconds, folder, proofs):
             hit = [what for n, r in failed.items() for what in r["lost"]
                    if (n if n in fire.LOST else "headers") == number
                    and re.fullmatch(pattern, what.split(": ")[1])]
-            proofs.add(f"known_{number}: {pattern}", f"ops in which a failure "
-                       f"loses something, in {why}",
-                       len({h.split(": ")[0] for h in hit}), "ops")
+            where = ("the headers of libtorch" if number == "headers" else
+                     f"the conversions of chapter {number}")
+            called = pattern.replace(fire.LISTS, "a list function")
+            proofs.add(f"known_{number}: {pattern}", f"ops in which {where} lose "
+                       f"something when {called.replace('|', ' or ')} fails "
+                       f"({why})", len({h.split(": ")[0] for h in hit}), "ops")
 
     for target in fuzz.TARGETS:
         program = fuzz.compile(target, fuzz.find_chapter(
             fuzz.TARGETS[target][0]).solution, folder / "fuzz")
         runs, edges = fuzz.fuzz(program, seconds)
-        proofs.add(f"fuzz_{target}", f"inputs of libFuzzer in {seconds} s, "
-                   f"{edges} edges reached", runs, "inputs")
+        proofs.add(f"fuzz_{target}", f"inputs that libFuzzer gave the {target} in "
+                   f"{seconds} s, {edges} edges reached", runs, "inputs")
 
     tsan = fire.made(sub("tsan"), "-fsanitize=thread")
     threads = {n: fire.fire(tsan, n, "threads", seconds) for n in fire.ALL}
