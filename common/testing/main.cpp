@@ -255,8 +255,7 @@ int main(int argc, char** argv) {
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGALRM, &action, nullptr);
 
-  if (arguments.library == "-" &&
-      !std::getline(std::cin, arguments.library)) {
+  if (arguments.library == "-" && !std::getline(std::cin, arguments.library)) {
     return 2;
   }
   if (!arguments.library.empty()) {
