@@ -5,7 +5,8 @@
 universalmutator changes one line at a time. Of each chapter's changes, in an
 order drawn by the seed, those count that compile and change the object code, up
 to N. Each is tested as the solution is: optimised, every case; what passes that,
-under the sanitizers, the leak check and the limit of time. Whatever was caught
+under the sanitizers, the leak check and the limit of time; for 08, at each
+instruction set, under fire, and by its own tests. Whatever was caught
 is remembered in build/mutation: a second run judges what has survived. Writes
 docs/results/mutation.json.
 """
@@ -26,7 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "common/tool"))
+sys.path[:0] = [str(ROOT / "common/tool"), str(ROOT / "tests/meta"),
+                str(ROOT / "tests")]
+import test_fire as fire  # noqa: E402
 import verdict  # noqa: E402
 import workspace  # noqa: E402
 from mutation_changes import HERE, WANTED, changes_of, reasons  # noqa: E402
@@ -44,17 +47,20 @@ class Bench:
     def __init__(self, chapter, number: int):
         self.chapter, self.changed = chapter, None
         self.folder = HERE / str(number) / chapter.name
-        self.build = HERE / f"{chapter.name}-{number}"
+        self.package = chapter.number == "08"
+        self.build = self.folder / "build" if self.package else \
+            HERE / f"{chapter.name}-{number}"
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(chapter.solution, self.folder,
                         copy_function=shutil.copyfile)  # so all is newer
         pch = workspace.precompiled_header(self.folder)
-        use = chapter.number != "01"  # where a file has options of its own
+        # Not where a file has options of its own.
+        use = chapter.number not in ("01", "08")
         probe = ROOT / f"tests/{chapter.number}_probe.cpp"
         include = ROOT / "common/cmake/probe.cmake"
         done = run([
             "cmake", "-G", "Ninja", "-S", self.folder, "-B", self.build,
-            f"-DTORCH_ROOT={workspace.torch_root()}",
+            f"-DTORCH_ROOT={workspace.torch_root()}", "-DACTIVATION_CUDA=OFF",
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
             f"-DCMAKE_CXX_FLAGS_RELEASE=-O2 -g0 {f'-include {pch}' * use}",
             *([f"-DWORKBOOK_PROBE={probe}", f"-DCMAKE_PROJECT_INCLUDE={include}"]
@@ -93,22 +99,41 @@ class Bench:
         return self.caught() or "survived"
 
     def caught(self) -> str | None:
-        test = BUILD / f"release/tests/{self.chapter.name}_test"
-        library = workspace.library_of(self.build)
-        limit = resource.RLIMIT_AS, (16 << 30, 16 << 30)
-        try:
-            done = subprocess.run(
-                [test, f"--library={library}", f"--timeout={SECONDS}"],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, timeout=10 * SECONDS,
-                preexec_fn=lambda: resource.setrlimit(*limit))
-        except subprocess.TimeoutExpired:
-            return "timeout"
-        if done.returncode:
-            return {1: "test", 3: "load", 124: "timeout"}.get(
-                done.returncode, "crash")
-        found = verdict.check(self.chapter, self.folder)["class"]
-        return None if found == "pass" else found
+        test = [BUILD / f"release/tests/{self.chapter.name}_test",
+                f"--library={workspace.library_of(self.build)}",
+                f"--timeout={SECONDS}"]
+        if not self.package:
+            found = caught_by(test)
+            if not found:
+                found = verdict.check(self.chapter, self.folder)["class"]
+            return None if found == "pass" else found
+        under_fire = [HERE / "fire", *fire.in_folder("08", self.build),
+                      "random", 20_000]
+        for command in (test, under_fire):
+            for level in ("v4", "v3", "baseline"):
+                found = caught_by(command, ACTIVATION_CPU_LEVEL=level)
+                if found:
+                    return found
+        return caught_by([sys.executable, "-m", "pytest", "-q", "-x", "-p",
+                          "no:cacheprovider", self.folder / "tests"])
+
+
+def caught_by(command: list, **environment: str) -> str | None:
+    limit = resource.RLIMIT_AS, (16 << 30, 16 << 30)
+    try:
+        done = subprocess.run(
+            list(map(str, command)), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            timeout=10 * SECONDS, env={
+                **os.environ, "LD_LIBRARY_PATH":
+                f"{workspace.torch_root()}/lib", **environment},
+            preexec_fn=lambda: resource.setrlimit(*limit))
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    if done.returncode:
+        return {1: "test", 3: "load", 124: "timeout"}.get(
+            done.returncode, "crash")
+    return None
 
 
 def score(chapter, arguments) -> dict:
@@ -121,6 +146,8 @@ def score(chapter, arguments) -> dict:
     known = json.loads(memory.read_text()) if memory.exists() else {}
     workspace.build_root("release", [f"{chapter.name}_test"])
     verdict.test_executable(chapter)
+    if chapter.number == "08":
+        fire.compile("fire", HERE)
     free, tried = queue.SimpleQueue(), []
     for number in range(arguments.jobs):
         free.put(Bench(chapter, number))
@@ -158,7 +185,7 @@ def main() -> None:
     for name, default in (("--sample", 30), ("--seed", 1), ("--jobs", 2)):
         parser.add_argument(name, type=int, default=default, metavar="N")
     arguments = parser.parse_args()
-    for chapter in chapters()[:-1]:  # 08 is tested from Python
+    for chapter in chapters():
         if arguments.chapters and chapter.number not in arguments.chapters:
             continue
         row = score(chapter, arguments)
