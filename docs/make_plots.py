@@ -57,10 +57,10 @@ def stamp(result: dict) -> str:
 def main() -> None:
     output, results = map(Path, sys.argv[1:])
     output.mkdir(parents=True, exist_ok=True)
-    gpu = output / "07_cuda_activation_kernel.html"
-    gpu.write_text("")  # nothing to show until a GPU has measured it
+    for name in ("07_cuda_activation_kernel", "limits"):
+        (output / f"{name}.html").write_text("")  # until it is measured
     for path in sorted([*results.glob("[0-9][0-9]_*.json"),
-                        results / "sass.json"]):
+                        results / "sass.json", *results.glob("limits.json")]):
         result = json.loads(path.read_text())
         figure, alt = plot(result)
         (output / f"{path.stem}.html").write_text(

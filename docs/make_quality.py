@@ -149,6 +149,19 @@ def of_saving(results: Path) -> list[tuple]:
              if found else NOT_YET)]
 
 
+def of_sizes(results: Path) -> list[tuple]:
+    groups = Result(results / "limits.json").get("groups", [])
+    slower = [g for g in groups
+              if next(m["seconds"] for m in g["members"]
+                      if m["role"] == "subject") >
+              min(m["seconds"] for m in g["members"] if m["role"] == "peer")]
+    return [("silu_and_mul on CPU, from one element to 1.6 GB: dtypes, sizes and "
+             "threads where a peer is faster",
+             ".venv/bin/python tests/08_hub_packaging_bench.py --limits --json "
+             "docs/results/limits.json",
+             f"{len(slower)} of {len(groups)}" if groups else NOT_YET)]
+
+
 def of_pages(results: Path) -> list[tuple]:
     site = Result(results / "site.json")
     links, axe = site.get("links"), site.get("axe")
@@ -168,7 +181,8 @@ PROOFS = {
     "Versions": (of_matrix,),
     "Ops under fire": (of_fire,),
     "Machines and faults": (of_machines, of_faults),
-    "The tool and the pages": (of_saving, of_pages)}
+    "Speed": (of_sizes, of_saving),
+    "Pages": (of_pages,)}
 HEAD = """\
 # What is proved, and how {#page_quality}
 

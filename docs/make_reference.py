@@ -44,7 +44,7 @@ GENERATED = {
         "python3 common/bench/save_to_verdict.py FILE"),
     "limits.json": (
         "chapter 08's kernels from one element to 1.6 GB", "page_08",
-        "python3 tests/08_hub_packaging_bench.py --limits --json FILE"),
+        ".venv/bin/python tests/08_hub_packaging_bench.py --limits --json FILE"),
     "test.json": ("the suite: stages, files, minutes", "page_quality",
                   "./workbook test --full --record"),
     "machines.json": ("the workbook on fresh machines", "page_quality",

@@ -153,10 +153,47 @@ def sass(result: dict) -> tuple[plt.Figure, str]:
         f"; an H200 can issue {H200_PER_ELEMENT:.1f}."
 
 
+def over_best_peer(group: dict) -> float:
+    mine, = (m for m in group["members"] if m["role"] == "subject")
+    return mine["seconds"] / min(
+        m["seconds"] for m in group["members"] if m["role"] == "peer")
+
+
+def sizes(groups: list[dict]) -> tuple[plt.Figure, str]:
+    """A panel a number of threads, a line a dtype: the solution's time over that
+    of its fastest peer, by the bytes that are moved."""
+    threads = sorted({g["threads"] for g in groups})
+    figure, panels = plt.subplots(
+        len(threads), figsize=(WIDTH, 2.4 * len(threads)), squeeze=False,
+        sharex=True)
+    told = []
+    for axes, count in zip(panels[:, 0], threads):
+        for dtype, (colour, marker) in zip(
+                ("float", "half", "bfloat16"), STYLES):
+            line = [(g["bytes"], over_best_peer(g)) for g in groups
+                    if g["threads"] == count and g["dtype"] == dtype]
+            axes.plot(*zip(*line), marker + "-", color=colour, markersize=5,
+                      label=dtype)
+            told.append(f"{dtype}, {count} threads: " + ", ".join(
+                f"{size:,} bytes {ratio:.2f}" for size, ratio in line) + ".")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.axhline(1, color="black", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"{count} thread{'s' * (count > 1)}", loc="left",
+                       fontsize=11)
+        axes.set_ylabel("over fastest peer")
+    axes.set_xlabel("bytes read and written")
+    legend(figure, axes, 3)
+    return figure, "Time over that of the fastest peer. " + " ".join(told)
+
+
 def plot(result: dict) -> tuple[plt.Figure, str]:
     if "rows" in result:
         return sass(result)
     groups = result["groups"]
+    if groups[0]["name"].startswith("limits/"):
+        return sizes(groups)
     counted = [g for g in groups
                if any("instructions" in m for m in g["members"])]
     moved = [g for g in groups if g["bytes"]]

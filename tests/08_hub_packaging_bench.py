@@ -179,13 +179,19 @@ def machine():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", type=Path, help="the variant's library")
-    parser.add_argument("--floor", help="the library with the floor's op")
+    release = Path(__file__).resolve().parents[1] / "build/release"
+    parser.add_argument("--library", type=Path, help="the variant's library",
+                        default=next(release.glob(
+                            "solutions/08_hub_packaging/torch*-cpu-*/*.so"), None))
+    parser.add_argument("--floor", help="the library with the floor's op",
+                        default=release / "tests/08_hub_packaging_bench.so")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--limits", action="store_true", help="all sizes, "
                         "from one element, instead of four")
     arguments = parser.parse_args()
+    if arguments.library is None:
+        parser.error("no variant is built: ./workbook bench 08 builds one")
     os.environ["HF_HUB_OFFLINE"] = "1"
     from kernels import get_local_kernel
     kernel = get_local_kernel(arguments.library.parent.resolve(), backend="cpu")

@@ -14,11 +14,8 @@ NEW, OLD = "2.99.0", "2.12.1"
 @pytest.fixture
 def copy(tmp_path):
     """What reads the list, in a folder of its own."""
-    for folder in ("common", "docs/results"):
+    for folder in ("common", "docs", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    shutil.copy(ROOT / "docs/make_tables.py", tmp_path / "docs")
-    (tmp_path / "tests").mkdir()
-    shutil.copy(ROOT / "tests/gates.toml", tmp_path / "tests")
     return tmp_path
 
 
