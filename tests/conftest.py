@@ -19,8 +19,11 @@ sys.path.append(str(ROOT / "common/workshop"))
 os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
 
 
-# Test files that share no build folder with another.
-OWN_FOLDERS = {"test_check", "test_solutions_alone", "test_08_package"}
+# Files whose tests build in the checkout's folders, and wait for each other; and
+# those whose tests share nothing.
+IN_CHECKOUT = {"test_05_schemas", "test_05_swiglu_mlp", "test_06_library",
+               "test_docs", "test_faults", "test_work", "test_workshop"}
+SHARE_NOTHING = {"test_aarch64", "test_lint"}
 
 
 def pytest_addoption(parser):
@@ -77,15 +80,17 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full"):
         items[:] = [i for i in items if i.get_closest_marker("full") is None]
-    # Several processes (-n) share the work: a chapter's ladder and mutants stay
-    # together, so that only what changes is compiled; so does a file that builds
-    # in folders of its own. All else is one group, since it builds in the
-    # checkout's.
+    # Several processes (-n) share the work. A chapter's ladder, mutants and
+    # alternative stay together, so that only what changes is compiled; so does a
+    # file, which makes once what its tests need.
     for item in items:
-        found = re.match(r"test_(?:ladder|mutant_is_caught)\[(\d\d)", item.name)
+        chapter = re.match(
+            r"test_(?:ladder|mutant_is_caught|alternative_passes)\[(\d\d)",
+            item.name)
         file = item.path.stem
         item.add_marker(pytest.mark.xdist_group(
-            found[1] if found else file if file in OWN_FOLDERS else "the rest"))
+            chapter[1] if chapter else "the checkout" if file in IN_CHECKOUT
+            else item.name if file in SHARE_NOTHING else file))
 
 
 class Implementation:
