@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -141,6 +142,8 @@ class Terminal:
         self.pid, self.file = pty.fork()
         if self.pid == 0:
             os.chdir(checkout)
+            # A job in the background ignores it, and so would all it starts.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.execve("./workbook", ["./workbook", *arguments],
                       {**os.environ, **environment})
 
