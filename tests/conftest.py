@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tool"))
 sys.path.append(str(ROOT / "common/workshop"))
 os.environ.setdefault("CUDAARCHS", "90-real")  # one architecture is enough
+# Several tests at once are more threads than cores: those that wait must sleep.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 # Files whose tests build in the checkout's folders, and wait for each other; and

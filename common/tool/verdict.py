@@ -403,9 +403,9 @@ class _Check:
             return self._verdict("sanitizer", message, step, file, line, text)
         name = asan[1].split()[0] if asan else (
             signal.Signals(-status).name if status < 0 else f"exit {status}")
-        message = [f"ended by {name}"]
-        terminate = re.search(r"what\(\): .*", text)
-        message += [terminate[0]] if terminate else []
+        null = ", at a null pointer" * ("points to the zero page" in text)
+        message = [f"ended by {name}{null}",
+                   *re.findall(r"what\(\): .*", text)[:1]]
         return self._verdict("crash", message, step, file, line, text)
 
     def _died_loading(self, status, text):

@@ -89,8 +89,8 @@ def at_once(*calls):
 
 def made(folder, *flags, numbers=ALL):
     """fire, and how to build a solution with the same flags."""
-    options = ["-DCMAKE_CXX_FLAGS=" + " ".join(flags),
-               "-DCMAKE_BUILD_TYPE=RelWithDebInfo"] if flags else []
+    options = ["-DCMAKE_CXX_FLAGS_DEBUG=" + " ".join(["-O1 -g1", *flags]),
+               "-DCMAKE_BUILD_TYPE=Debug"] if flags else []
     program, *libraries = at_once(
         (compile, "fire", folder, *flags),
         *((built, n, folder, *options) if flags else (released, n, folder)
@@ -148,7 +148,7 @@ def run(program, *arguments, **environment):
 def fire(programs, number, mode, *arguments, **environment):
     program, libraries = programs
     if mode == "random":  # the ops may share out their work
-        environment |= {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "PASSIVE"}
+        environment |= {"OMP_NUM_THREADS": "3"}
     result = run(program, *libraries[number], mode, *arguments, **environment)
     print(f"{number}: {result}")  # shown by -s
     return result
