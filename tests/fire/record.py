@@ -8,7 +8,6 @@ leaves those it has. tests/meta/test_fire.py asserts the same, with less."""
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,9 +15,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "common/tool"), str(ROOT / "tests"),
-                str(ROOT / "tests/meta")]
+sys.path[:0] = [str(ROOT / "common"), str(ROOT / "common/tool"),
+                str(ROOT / "tests"), str(ROOT / "tests/meta")]
 
+import stamp  # noqa: E402
 import test_fire as fire  # noqa: E402
 import test_fuzz as fuzz  # noqa: E402
 
@@ -26,12 +26,6 @@ import test_fuzz as fuzz  # noqa: E402
 def first_line(*command):
     done = subprocess.run(command, text=True, capture_output=True, check=True)
     return done.stdout.splitlines()[0]
-
-
-def hardware():
-    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return {"cpu": found[1] if found else "unknown",
-            "cores": os.cpu_count()}
 
 
 def versions():
@@ -46,7 +40,7 @@ def versions():
 
 class Proofs:
     def __init__(self, command):
-        self.result = {"command": command, "hardware": hardware(),
+        self.result = {"command": command, "hardware": stamp.hardware(),
                        "versions": versions(), "proofs": []}
 
     def add(self, name, what, figure, unit):
