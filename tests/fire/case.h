@@ -33,8 +33,8 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What an element must be: within the tolerance in ulp, or this near, or NaN
-// where the dtype has lost a factor that is multiplied by infinity.
+// What an element must be: no farther than the slack and the tolerance in ulp,
+// or NaN where the dtype has lost a factor that is multiplied by infinity.
 struct Value {
   Exact exact = 0;
   Exact slack = 0;
@@ -210,8 +210,12 @@ void compare_as(const Want& want, const Tensor& tensor) {
     const auto x = static_cast<double>(got[i]);
     const auto exact = static_cast<double>(value.exact);
     double error = std::abs(x - exact);
+    double rounding = 0; // comes on top of the slack
     if constexpr (!std::is_same_v<T, int64_t>) {
       error = workbook::ulp_error(workbook::kFormat<T>, x, exact);
+      if (std::isfinite(exact)) {
+        rounding = want.tolerance * workbook::ulp(workbook::kFormat<T>, exact);
+      }
     }
     if (error <= want.tolerance) {
       double& most = worst[sizeof(T) == 2];
@@ -219,7 +223,7 @@ void compare_as(const Want& want, const Tensor& tensor) {
       ++i;
       continue;
     }
-    if (!(std::abs(x - exact) <= value.slack ||
+    if (!(std::abs(x - exact) <= value.slack + rounding ||
           (value.or_nan && std::isnan(x)))) {
       throw Failure(
           "element " + std::to_string(i) + " of " + to_text(want.sizes) +
