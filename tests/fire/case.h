@@ -210,11 +210,12 @@ void compare_as(const Want& want, const Tensor& tensor) {
     const auto x = static_cast<double>(got[i]);
     const auto exact = static_cast<double>(value.exact);
     double error = std::abs(x - exact);
-    double rounding = 0; // comes on top of the slack
+    double near = 0; // the slack, and the last rounding on top of it
     if constexpr (!std::is_same_v<T, int64_t>) {
       error = workbook::ulp_error(workbook::kFormat<T>, x, exact);
       if (std::isfinite(exact)) {
-        rounding = want.tolerance * workbook::ulp(workbook::kFormat<T>, exact);
+        near = static_cast<double>(value.slack) +
+            want.tolerance * workbook::ulp(workbook::kFormat<T>, exact);
       }
     }
     if (error <= want.tolerance) {
@@ -223,8 +224,7 @@ void compare_as(const Want& want, const Tensor& tensor) {
       ++i;
       continue;
     }
-    if (!(std::abs(x - exact) <= value.slack + rounding ||
-          (value.or_nan && std::isnan(x)))) {
+    if (!(std::abs(x - exact) <= near || (value.or_nan && std::isnan(x)))) {
       throw Failure(
           "element " + std::to_string(i) + " of " + to_text(want.sizes) +
           ": got " + std::to_string(x) + ", expected " + std::to_string(exact) +
