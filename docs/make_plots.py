@@ -50,8 +50,11 @@ def stamp(result: dict) -> str:
               result["date"]]
     timed = not any("instructions" in m for g in result["groups"]
                     for m in g["members"])
-    return "; ".join(parts) + "." + (
-        " Median of the repetitions, with quartiles." if timed else "")
+    if not timed:
+        return "; ".join(parts) + "."
+    sizes = result["groups"][0]["name"].startswith("limits/")
+    return "; ".join(parts) + ". Median of the repetitions" + (
+        "." if sizes else ", with quartiles.")
 
 
 def main() -> None:

@@ -339,6 +339,10 @@ TEST_CASE("03.6 in a kernel, an exception at any point leaves nothing behind") {
           StableIValue stack[5] = {};
           function<Kernel*()>("wb03_echo_six")()(stack, 5, 6);
         }) == Contains("6 types for 5 slots"));
+  StableIValue taken[] = {torch::stable::detail::from(lists), 0};
+  CHECK(refusal([&] {
+          function<Kernel*()>("wb03_lists")()(taken, 1, 2);
+        }) == Contains("1 types for 2 slots"));
 }
 
 TEST_CASE("03.7 a call hands everything over and adopts the returns") {

@@ -371,6 +371,7 @@ TEST_CASE("04.6 a Meta kernel knows the result and reads no size") {
     Tensor rows = on_meta({8, 5}, dtype);
     for (const Tensor& input :
          {on_meta({8}, dtype),
+          on_meta({3, 2}, dtype),
           on_meta({5, 8}, dtype),
           on_meta({3, 5, 8}, dtype),
           torch::stable::transpose(rows, 0, 1)}) {
@@ -456,6 +457,14 @@ TEST_CASE("04.7 an error names the argument, what it must be, and what came") {
   CHECK(refused([&] {
           silu_and_mul_amax(random_float({2, 0}));
         }) == Contains("must not end in size 0"));
+}
+
+TEST_CASE("04 an error in the words of the page") {
+  const Tensor input = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
+  const Tensor out = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(refusal([&] {
+          silu_and_mul_out(out, input);
+        }) == Contains("out must be half of input's [2, 4], got [2, 3]"));
 }
 
 TEST_CASE("04 the backward op is the derivative") {
