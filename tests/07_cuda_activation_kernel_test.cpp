@@ -57,6 +57,16 @@ void call(const std::string& op, const Tensor& out, const Tensor& input) {
   call_op("wb07::" + op, "", stack);
 }
 
+Tensor on_meta(const std::vector<int64_t>& sizes) {
+  return torch::stable::empty(
+      sizes,
+      ScalarType::Float,
+      std::nullopt,
+      torch::stable::Device(torch::headeronly::DeviceType::Meta),
+      std::nullopt,
+      std::nullopt);
+}
+
 // The kernel that is registered for CUDA, called as libtorch would.
 void call_cuda(const std::string& op, const Tensor& out, const Tensor& input) {
   load_ops();
@@ -216,6 +226,8 @@ TEST_CASE("07.2 a launch on the current stream of the input's device") {
   const Tensor input = tensor(normal(30), {3, 10});
   const Tensor out = tensor(std::vector<float>(15), {3, 5});
   load_ops();
+  // On meta there is nothing to launch, and two handles to release.
+  call("silu_and_mul", on_meta({3, 5}), on_meta({3, 10}));
   fact("note", "the launch was compiled and looked at, not run: no GPU");
   if (!pretend::state().seen &&
       pretend::state().kernels.count("CUDA silu_and_mul")) {
