@@ -465,6 +465,10 @@ TEST_CASE("04 an error in the words of the page") {
   CHECK(refusal([&] {
           silu_and_mul_out(out, input);
         }) == Contains("out must be half of input's [2, 4], got [2, 3]"));
+  const Tensor wide = tensor<double>({1, 2, 3, 4}, {2, 2});
+  CHECK(refusal([&] {
+          silu_and_mul_out(wide, input);
+        }) == Contains("out must have input's dtype Float, got Double"));
 }
 
 TEST_CASE("04 the backward op is the derivative") {
