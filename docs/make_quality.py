@@ -128,12 +128,10 @@ def of_machines(results: Path) -> list[tuple]:
 
 
 def of_faults(results: Path) -> list[tuple]:
-    """A list of faults, or a table of them; each row says whether it passed."""
     faults = Result(results / "faults.json")
-    rows = faults.get("faults", faults.get("rows", []))
-    command = faults.get("command", "python3 -m pytest --full "
-                         "tests/python/test_faults.py --faults "
-                         "docs/results/faults.json")
+    rows = faults.get("rows", [])
+    command = ".venv/bin/python -m pytest tests/python/test_faults.py --full " \
+        "--faults docs/results/faults.json"
     return [("Faults brought about, each with the line that cures it", command,
              f"{len(rows)} faults" if rows else NOT_YET)]
 

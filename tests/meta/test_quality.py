@@ -61,6 +61,19 @@ def test_page_has_the_results_that_are_recorded():
         make_quality.page(ROOT / "docs/results"), "python3 docs/make_quality.py"
 
 
+def test_page_04_says_in_words_what_its_benchmark_counted():
+    groups = json.loads(
+        (ROOT / "docs/results/04_boxed_kernels.json").read_text())["groups"]
+    ratio = {m["name"]: m["ratio"] for g in groups
+             if g["name"] == "instructions/call" for m in g["members"]}
+    by_hand, checked = ratio["by hand, Tensor"], ratio["the same, checked"]
+    text = " ".join((ROOT / "docs/04_boxed_kernels.md").read_text().split())
+    assert f"missed with this C library: {ratio['by hand, handles']:.2f} and " \
+        f"{ratio['TORCH_BOX']:.2f}." in text
+    assert f"are {checked / by_hand - 1:.0%} of a hand-boxed call".replace(
+        "%", " %") in text
+
+
 def test_changelog_begins_with_the_version():
     version = re.search(r"^project\(\w+ VERSION (\S+)",
                         (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
