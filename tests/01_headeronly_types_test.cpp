@@ -1,10 +1,9 @@
 // Tests of chapter 01. A case a step, and one for the header types themselves.
 // Expected values come from double and std::nearbyint, never from bits.
+#include "testing/checks.h"
 #include "testing/compare.h"
 #include "testing/library.h"
-#include "testing/print.h"
 #include "testing/random.h"
-#include "testing/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -149,8 +148,8 @@ struct Problem {
     }
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < d; ++i) {
-        const double gate = static_cast<float>(at(r, i));
-        const double up = static_cast<float>(at(r, d + i));
+        const auto gate = static_cast<double>(at(r, i));
+        const auto up = static_cast<double>(at(r, d + i));
         exact.push_back(silu(gate) * up);
       }
     }
@@ -207,9 +206,9 @@ void check_problem(const Problem<T>& problem, size_t offset = 0) {
 
 // A result of more than 1 MiB, written past the cache: every 61st element is
 // compared, so no tile can be missing, and the ends are compared whole.
-// `offset` elements shift `out` from the alignment that streaming stores want.
+// `offset` elements shift `out` from the alignment that such stores want.
 template <class T>
-void check_streaming(size_t offset, Random& random) {
+void check_non_temporal(size_t offset, Random& random) {
   const size_t d = (size_t{5} << 18) / sizeof(T) + 3;
   std::vector<T> period(4099);
   for (T& value : period) {
@@ -231,7 +230,8 @@ void check_streaming(size_t offset, Random& random) {
   for (size_t i = 0; i < d; i += i < 300 || i > d - 300 ? 1 : 61) {
     got.push_back(out[offset + i]);
     exact.push_back(
-        silu(static_cast<float>(input[i])) * static_cast<float>(input[d + i]));
+        silu(static_cast<double>(input[i])) *
+        static_cast<double>(input[d + i]));
   }
   INFO(
       "1.25 MiB of ",
@@ -244,8 +244,18 @@ void check_streaming(size_t offset, Random& random) {
       static_cast<float>(out[offset + d]) == static_cast<float>(T(-12345.0f)));
 }
 
+doctest::String refused(
+    ScalarType dtype,
+    void* out,
+    const void* input,
+    const std::vector<int64_t>& sizes) {
+  const std::vector<int64_t> strides(sizes.size(), 1);
+  return refusal([&] { silu_and_mul(dtype, out, input, sizes, strides); });
+}
+
 template <class Check>
 void for_each_dtype(const Check& check) {
+  check(double{});
   check(float{});
   check(Half{});
   check(BFloat16{});
@@ -253,28 +263,32 @@ void for_each_dtype(const Check& check) {
 
 } // namespace
 
-TEST_CASE("01.1 a dtype that is not taken is refused by its name") {
-  const auto element_size = function<int64_t(ScalarType)>("wb01_element_size");
-  CHECK(element_size(ScalarType::Float) == 4);
-  CHECK(element_size(ScalarType::Half) == 2);
-  CHECK(element_size(ScalarType::BFloat16) == 2);
-  for (int i = 0; i < c10::NumScalarTypes; ++i) {
-    const auto dtype = static_cast<ScalarType>(i);
-    if (dtype == ScalarType::Float || dtype == ScalarType::Half ||
-        dtype == ScalarType::BFloat16) {
-      continue;
-    }
-    const auto text = refusal([&] { element_size(dtype); });
-    REQUIRE(text == Contains("dtype"));
-    REQUIRE(text == Contains("Float, Half or BFloat16"));
-    // Newer headers may name what these do not: 2.14's do.
-    if (const std::string name = toString(dtype); name != "UNKNOWN_SCALAR") {
-      REQUIRE(text == Contains(("got " + name).c_str()));
-    }
+TEST_CASE(
+    "01.1 the bits of a bfloat16 are the upper half of a float's" *
+    doctest::description("widen_bfloat16 gives another float than the one that "
+                         "the bits stand for.")) {
+  const auto widen = function<float(uint16_t)>("wb01_widen_bfloat16");
+  CHECK(widen(0x3f80) == 1.0f);
+  CHECK(widen(0xc000) == -2.0f);
+  CHECK(widen(0x0001) == 0x1p-133f); // the smallest subnormal
+  CHECK(std::signbit(widen(0x8000)));
+  CHECK(widen(0x7f80) == INFINITY);
+  CHECK(std::isnan(widen(0x7fc0)));
+  int wrong = 0;
+  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    const float got = widen(static_cast<uint16_t>(bits));
+    const float want = from_bits<BFloat16>(static_cast<uint16_t>(bits));
+    wrong += std::memcmp(&got, &want, sizeof(got)) != 0;
+  }
+  if (wrong != 0) {
+    FAIL_CHECK(wrong, " of all 65,536 values are wrong");
   }
 }
 
-TEST_CASE("01.2 bfloat16 is rounded to nearest, ties to even") {
+TEST_CASE(
+    "01.2 bfloat16 is rounded to nearest, ties to even" *
+    doctest::description("A float does not become the nearest bfloat16, or a "
+                         "tie not the even one.")) {
   const auto round = function<uint16_t(float)>("wb01_round_to_bfloat16");
   const auto rounded = [&](float value) {
     return static_cast<float>(from_bits<BFloat16>(round(value)));
@@ -296,7 +310,10 @@ TEST_CASE("01.2 bfloat16 is rounded to nearest, ties to even") {
   }
 }
 
-TEST_CASE("01.3 what is too large for float8 saturates") {
+TEST_CASE(
+    "01.3 what is too large for float8 saturates" *
+    doctest::description(
+        "What is too large for a float8, or a NaN, becomes the wrong value.")) {
   const auto saturate = function<uint8_t(float)>("wb01_saturate_to_float8");
   const auto saturated = [&](float value) {
     return static_cast<float>(from_bits<Float8_e5m2>(saturate(value)));
@@ -312,7 +329,10 @@ TEST_CASE("01.3 what is too large for float8 saturates") {
   CHECK(wrong_roundings<Float8_e5m2, uint8_t>(saturated, 57344) == 0);
 }
 
-TEST_CASE("01.4 silu_and_mul is computed in float and rounded once") {
+TEST_CASE(
+    "01.4 silu_and_mul is computed in float and rounded once" *
+    doctest::description(
+        "The result is rounded more than once, or is another function.")) {
   const auto silu_and_mul =
       function<uint16_t(uint16_t, uint16_t)>("wb01_silu_and_mul_bfloat16");
   double worst = 0;
@@ -358,102 +378,130 @@ TEST_CASE("01.4 silu_and_mul is computed in float and rounded once") {
   CHECK(std::isnan(at(kNaN)));
 }
 
-TEST_CASE("01.5 the sizes of the result are owned by the result") {
-  const auto output_sizes = [](std::vector<int64_t> sizes) {
-    const auto before = sizes;
-    std::vector<int64_t> out(sizes.size() + 1, -1);
-    function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
-        out.data(), sizes.data(), sizes.size());
-    CHECK(out.back() == -1); // not written
-    CHECK(sizes == before);  // the caller's
-    out.pop_back();
-    return out;
-  };
-  using Sizes = std::vector<int64_t>;
-  CHECK(output_sizes({2, 6}) == Sizes{2, 3});
-  CHECK(output_sizes({8}) == Sizes{4});
-  CHECK(output_sizes({0, 4}) == Sizes{0, 2});
-  CHECK(output_sizes({3, 0}) == Sizes{3, 0});
-  Random random;
-  for (int i = 0; i < 100; ++i) {
-    Sizes sizes;
-    for (int64_t j = random.integer(1, 12); j > 0; --j) {
-      sizes.push_back(2 * random.integer(0, int64_t{1} << 40));
-    }
-    Sizes expected = sizes;
-    expected.back() /= 2;
-    REQUIRE(output_sizes(sizes) == expected);
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+Sizes output_sizes(Sizes sizes) {
+  const Sizes before = sizes;
+  Sizes out(sizes.size() + 1, -1);
+  function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
+      out.data(), sizes.data(), sizes.size());
+  CHECK(out.back() == -1); // not written
+  CHECK(sizes == before);  // the caller's
+  out.pop_back();
+  return out;
+}
+
+} // namespace
+
+TEST_CASE(
+    "01.5 the sizes of the result are owned by the result" *
+    doctest::description(
+        "The sizes are wrong, or do not outlive the call that made them.")) {
+  SUBCASE("the last size is halved") {
+    CHECK(output_sizes({2, 6}) == Sizes{2, 3});
+    CHECK(output_sizes({8}) == Sizes{4});
+    CHECK(output_sizes({0, 4}) == Sizes{0, 2});
+    CHECK(output_sizes({3, 0}) == Sizes{3, 0});
   }
-  // Two threads at once: nothing is shared between results.
-  std::atomic<int> wrong{0};
-  const auto work = [&](int64_t d, size_t rank) {
-    const Sizes sizes(rank, 2 * d);
-    for (int i = 0; i < 2000; ++i) {
-      std::vector<int64_t> out(rank);
-      function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
-          out.data(), sizes.data(), rank);
-      wrong += out.front() != (rank == 1 ? d : 2 * d) || out.back() != d;
+  SUBCASE("any rank, any size") {
+    Random random;
+    for (int i = 0; i < 100; ++i) {
+      Sizes sizes;
+      for (int64_t j = random.integer(1, 12); j > 0; --j) {
+        sizes.push_back(2 * random.integer(0, int64_t{1} << 40));
+      }
+      Sizes expected = sizes;
+      expected.back() /= 2;
+      REQUIRE(output_sizes(sizes) == expected);
     }
-  };
-  std::thread other(work, 3, 1);
-  work(5, 9);
-  other.join();
-  CHECK(wrong == 0);
-  CHECK(refusal([&] { output_sizes({2, 5}); }) == Contains("sizes"));
-  CHECK(refusal([&] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
-  CHECK(refusal([&] { output_sizes({}); }) == Contains("[]"));
+  }
+  SUBCASE("two threads at once share nothing") {
+    std::atomic<int> wrong{0};
+    const auto work = [&](int64_t d, size_t rank) {
+      const Sizes sizes(rank, 2 * d);
+      for (int i = 0; i < 2000; ++i) {
+        Sizes out(rank);
+        function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
+            out.data(), sizes.data(), rank);
+        wrong += out.front() != (rank == 1 ? d : 2 * d) || out.back() != d;
+      }
+    };
+    std::thread other(work, 3, 1);
+    work(5, 9);
+    other.join();
+    CHECK(wrong == 0);
+  }
+  SUBCASE("an odd last size, and none, are refused") {
+    CHECK(refusal([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
+    CHECK(refusal([] { output_sizes({}); }) == Contains("[]"));
+  }
 }
 
-TEST_CASE("01.6 one call serves three dtypes") {
+TEST_CASE(
+    "01.6 one call serves four dtypes" *
+    doctest::description(
+        "One of the four dtypes is refused, or computed as another type.")) {
   Random random;
-  for_each_dtype([&](auto zero) {
-    using T = decltype(zero);
-    for (const int64_t d : {0, 1, 2, 7, 8, 63, 64, 65, 1000}) {
-      check_problem(Problem<T>(3, d, 2 * d, 1, random));
+  SUBCASE("all lengths of a row") {
+    for_each_dtype([&](auto zero) {
+      using T = decltype(zero);
+      for (const int64_t d : {0, 1, 2, 7, 8, 63, 64, 65, 1000}) {
+        check_problem(Problem<T>(3, d, 2 * d, 1, random));
+      }
+      check_problem(Problem<T>(0, 8, 16, 1, random));
+    });
+  }
+  SUBCASE("a result that is larger than the cache, at any alignment") {
+    for_each_dtype([&](auto zero) {
+      using T = decltype(zero);
+      check_non_temporal<T>(sizeof(T) >= 4 ? 0 : 3, random);
+    });
+  }
+  SUBCASE("NaN, infinities and -0, at every place in a vector") {
+    for_each_dtype([&](auto zero) {
+      using T = decltype(zero);
+      const float special[] = {kNaN, INFINITY, -INFINITY, -0.0f, 0.0f, -800.0f};
+      Problem<T> problem(1, 37, 74, 1, random);
+      for (size_t i = 0; i < 37; ++i) {
+        const float gate = special[i % 6];
+        problem.input[i] = static_cast<T>(gate);
+        problem.input[37 + i] = static_cast<T>(1.0f);
+        problem.exact[i] = gate == -800.0f ? -0.0 : silu(gate);
+      }
+      check_problem(problem);
+    });
+  }
+  SUBCASE("another dtype is refused, and nothing is written") {
+    double buffer[64] = {};
+    for (const ScalarType dtype :
+         {ScalarType::Int, ScalarType::Bool, ScalarType::ComplexFloat}) {
+      const std::string name = std::string("'") + toString(dtype) + "'";
+      CHECK(
+          refused(dtype, buffer + 32, buffer, {1, 2}) ==
+          Contains(name.c_str()));
+      CHECK(buffer[32] == 0);
     }
-    check_problem(Problem<T>(0, 8, 16, 1, random));
-    check_streaming<T>(sizeof(T) == 4 ? 0 : 3, random);
-  });
-
-  // NaN, infinities and -0 through the vectorised row, for every position.
-  for_each_dtype([&](auto zero) {
-    using T = decltype(zero);
-    const float special[] = {kNaN, INFINITY, -INFINITY, -0.0f, 0.0f, -100.0f};
-    Problem<T> problem(1, 37, 74, 1, random);
-    for (size_t i = 0; i < 37; ++i) {
-      const float gate = special[i % 6];
-      problem.input[i] = T(gate);
-      problem.input[37 + i] = T(1.0f);
-      problem.exact[i] = gate == -100.0f ? -0.0 : silu(gate);
-    }
-    check_problem(problem);
-  });
-
-  float buffer[64] = {};
-  const auto refused = [](ScalarType dtype,
-                          void* out,
-                          const void* input,
-                          const std::vector<int64_t>& sizes) {
-    const std::vector<int64_t> strides(sizes.size(), 1);
-    return refusal([&] { silu_and_mul(dtype, out, input, sizes, strides); });
-  };
-  CHECK(
-      refused(ScalarType::Double, buffer, buffer, {1, 2}) ==
-      Contains("dtype must be Float, Half or BFloat16, got Double"));
-  CHECK(
-      refused(ScalarType::Float, buffer, buffer, {1, 3}) == Contains("[1, 3]"));
-  CHECK(
-      refused(ScalarType::Float, buffer, buffer, {2}) ==
-      Contains("input must have 2 dimensions, got 1"));
-  CHECK(
-      refused(ScalarType::Float, nullptr, buffer, {1, 2}) ==
-      Contains("out must not be null"));
-  CHECK(
-      refused(ScalarType::Float, buffer, nullptr, {1, 2}) ==
-      Contains("input must not be null"));
+  }
+  SUBCASE("bad arguments are refused") {
+    double buffer[64] = {};
+    const auto with = [&](void* out, const void* input, const Sizes& sizes) {
+      return refused(ScalarType::Float, out, input, sizes);
+    };
+    CHECK(with(buffer, buffer, {1, 3}) == Contains("[1, 3]"));
+    CHECK(
+        with(buffer, buffer, {2}) ==
+        Contains("input must have 2 dimensions, got 1"));
+    CHECK(with(nullptr, buffer, {1, 2}) == Contains("out must not be null"));
+    CHECK(with(buffer, nullptr, {1, 2}) == Contains("input must not be null"));
+  }
 }
 
-TEST_CASE("01.7 a strided input is read by its strides") {
+TEST_CASE(
+    "01.7 a strided input is read by its strides" *
+    doctest::description(
+        "An element is read from another place than the strides say.")) {
   Random random;
   for_each_dtype([&](auto zero) {
     using T = decltype(zero);

@@ -13,11 +13,7 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-namespace probe {
-
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-namespace detail = torch::stable::detail;
+namespace wb::probe {
 
 Tensor borrow(AtenTensorHandle handle) {
   AtenTensorHandle mine = nullptr;
@@ -30,8 +26,6 @@ AtenTensorHandle lend(const Tensor& tensor) {
   return theirs;
 }
 
-// (Six) -> (Six): gives back what it takes, unless `fail` says to throw
-// between.
 using Six = std::tuple<
     Tensor,
     std::optional<ScalarType>,
@@ -40,20 +34,24 @@ using Six = std::tuple<
     std::vector<std::optional<Tensor>>,
     ScalarType>;
 bool fail = false;
-template <class... T>
-void echo(
+// Takes its arguments and, unless `fail` says to throw between, gives them back
+// or drops them.
+template <typename... T>
+void take_six(
     StableIValue* slots,
     uint64_t num_args,
     uint64_t num_returns,
     const std::tuple<T...>*) {
-  const auto values = stack::take<T...>(slots, num_args);
+  const auto values = to_values<T...>(slots, num_args);
   STD_TORCH_CHECK(!fail, "thrown by the body");
-  std::apply(
-      [&](const T&... value) { stack::give(slots, num_returns, value...); },
-      values);
+  if (num_returns > 0) {
+    std::apply(
+        [&](const T&... value) { from_values(slots, num_returns, value...); },
+        values);
+  }
 }
-void echo_six(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
-  echo(slots, num_args, num_returns, static_cast<Six*>(nullptr));
+void six(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
+  take_six(slots, num_args, num_returns, static_cast<Six*>(nullptr));
 }
 
 // Values for the six; the last is refused if `dtype` cannot be converted.
@@ -69,12 +67,8 @@ Six values(AtenTensorHandle handle, ScalarType dtype) {
 }
 
 // six(...) -> (): takes all and throws.
-template <class... T>
-void take(StableIValue* slots, uint64_t count, const std::tuple<T...>*) {
-  stack::take<T...>(slots, count);
-}
-void six(StableIValue* slots, uint64_t num_args, uint64_t) {
-  take(slots, num_args, static_cast<Six*>(nullptr));
+void throwing_six(StableIValue* slots, uint64_t num_args, uint64_t) {
+  six(slots, num_args, 0);
   STD_TORCH_CHECK(false, "thrown by the body");
 }
 
@@ -82,8 +76,7 @@ void six(StableIValue* slots, uint64_t num_args, uint64_t) {
 template <int K, int... I>
 void take_six_at(
     StableIValue* slots, uint64_t num_args, std::integer_sequence<int, I...>) {
-  stack::take<std::conditional_t<I == K, ScalarType, Tensor>...>(
-      slots, num_args);
+  to_values<std::conditional_t<I == K, ScalarType, Tensor>...>(slots, num_args);
 }
 template <int K>
 void six_at(StableIValue* slots, uint64_t num_args, uint64_t) {
@@ -94,54 +87,60 @@ void six_at(StableIValue* slots, uint64_t num_args, uint64_t) {
 // what it got.
 void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   const auto [x, depth, fails] =
-      stack::take<Tensor, int64_t, bool>(slots, num_args);
+      to_values<Tensor, int64_t, bool>(slots, num_args);
   STD_TORCH_CHECK(depth > 0 || !fails, "thrown at the bottom");
   if (depth == 0) {
-    stack::give(slots, num_returns, x);
+    from_values(slots, num_returns, x);
     return;
   }
   const auto [below] =
-      stack::call<Tensor>("wb03_probe::nest", "", x, depth - 1, fails);
-  stack::give(slots, num_returns, below);
+      call_by_name<Tensor>("wb03_probe::nest", "", x, depth - 1, fails);
+  from_values(slots, num_returns, below);
 }
 
 void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
-  stack::take<>(slots, num_args);
-  stack::give(slots, num_returns);
+  to_values<>(slots, num_args);
+  from_values(slots, num_returns);
 }
 
 // lists(int[][] x) -> int[][]: what it got.
 void lists(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   const auto [x] =
-      stack::take<std::vector<std::vector<int64_t>>>(slots, num_args);
-  stack::give(slots, num_returns, x);
+      to_values<std::vector<std::vector<int64_t>>>(slots, num_args);
+  from_values(slots, num_returns, x);
 }
 
 using Kernel = void(StableIValue*, uint64_t, uint64_t);
 
-} // namespace probe
+} // namespace wb::probe
+
+namespace probe = wb::probe;
 
 EXPORT AtenTensorHandle wb03_divide(AtenTensorHandle a, AtenTensorHandle b) {
-  return probe::lend(by_hand::divide(probe::borrow(a), probe::borrow(b)));
+  return probe::lend(wb::divide(probe::borrow(a), probe::borrow(b)));
 }
 EXPORT void wb03_frexp(AtenTensorHandle input, AtenTensorHandle* out) {
-  const auto [mantissa, exponent] = by_hand::frexp(probe::borrow(input));
+  const auto [mantissa, exponent] = wb::frexp(probe::borrow(input));
   out[0] = probe::lend(mantissa);
   out[1] = probe::lend(exponent);
 }
 EXPORT AtenTensorHandle wb03_square(AtenTensorHandle input) {
-  return probe::lend(by_hand::square(input));
+  return probe::lend(wb::square(input));
 }
 EXPORT void wb03_multiply_into(
     AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle other) {
-  by_hand::multiply_into(
+  wb::multiply_into(
       probe::borrow(out), probe::borrow(self), probe::borrow(other));
 }
 EXPORT probe::Kernel* wb03_gate_and_up() {
-  return &by_hand::boxed_gate_and_up;
+  return &wb::boxed_gate_and_up;
 }
-EXPORT probe::Kernel* wb03_echo_six() {
-  return &probe::echo_six;
+EXPORT probe::Kernel* wb03_six() {
+  return &probe::six;
+}
+EXPORT void wb03_take_three(StableIValue* slots, int64_t* out) {
+  std::tie(out[0], out[1], out[2]) =
+      wb::to_values<int64_t, int64_t, int64_t>(slots, 3);
 }
 EXPORT probe::Kernel* wb03_six_at(int k) {
   constexpr probe::Kernel* kernels[] = {
@@ -159,24 +158,24 @@ EXPORT probe::Kernel* wb03_lists() {
 EXPORT void wb03_fail(bool fail) {
   probe::fail = fail;
 }
-EXPORT void wb03_call_six(AtenTensorHandle tensor, probe::ScalarType dtype) {
+EXPORT void wb03_call_six(AtenTensorHandle tensor, wb::ScalarType dtype) {
   std::apply(
       [](const auto&... value) {
-        stack::call<>("wb03_probe::six", "", value...);
+        wb::call_by_name<>("wb03_probe::six", "", value...);
       },
       probe::values(tensor, dtype));
 }
 EXPORT void wb03_call_frexp(AtenTensorHandle input, AtenTensorHandle* out) {
-  const auto [mantissa, exponent] = stack::call<probe::Tensor, probe::Tensor>(
+  const auto [mantissa, exponent] = wb::call_by_name<wb::Tensor, wb::Tensor>(
       "aten::frexp", "Tensor", probe::borrow(input));
   out[0] = probe::lend(mantissa);
   out[1] = probe::lend(exponent);
 }
 EXPORT void wb03_call_nothing() {
-  stack::call<>("wb03_probe::nothing", "");
+  wb::call_by_name<>("wb03_probe::nothing", "");
 }
 EXPORT void wb03_call_absent(AtenTensorHandle input) {
-  stack::call<>("wb03_probe::absent", "", probe::borrow(input));
+  wb::call_by_name<>("wb03_probe::absent", "", probe::borrow(input));
 }
 
 STABLE_TORCH_LIBRARY(wb03_probe, m) {
@@ -188,7 +187,7 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(wb03_probe, CompositeExplicitAutograd, m) {
-  m.impl("six", &probe::six);
+  m.impl("six", &probe::throwing_six);
   m.impl("nest", &probe::nest);
   m.impl("nothing", &probe::nothing);
 }

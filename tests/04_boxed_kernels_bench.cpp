@@ -1,32 +1,38 @@
 // What a call costs before any element is computed: a no-op that is registered
 // unboxed with TORCH_LIBRARY, boxed by hand, and boxed by TORCH_BOX. In time,
 // and in instructions, which are the same in every run (callgrind, if there is
-// one).
+// one). Then the ops at work, whole call against ATen's whole calls.
 #include "bench/bench.h"
+#include "bench/callgrind.h"
 
 #include "04_boxed_kernels/checks.h"
 
 #include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <torch/headeronly/core/ScalarType.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
 // tests/04_unboxed.cpp
 extern "C" const void* wb04_find(const char* name, const char* overload);
 extern "C" void wb04_call(const void* op, int64_t times, bool inference);
+extern "C" const void* wb04_find_backward(const char* name);
+extern "C" void* wb04_work(int64_t rows, int64_t d, int8_t dtype);
+extern "C" void wb04_forward(void* work, const void* op);
+extern "C" void wb04_aten_forward(void* work);
+extern "C" void wb04_backward(void* work, const void* op);
+extern "C" void wb04_aten_backward(void* work);
+extern "C" void wb04_poison(void* work);
+extern "C" double wb04_forward_error(void* work);
+extern "C" double wb04_backward_error(void* work);
 
 using torch::stable::Tensor;
 
@@ -48,7 +54,10 @@ void on_tensors(StableIValue* stack, uint64_t, uint64_t) {
 void on_tensors_checked(StableIValue* stack, uint64_t, uint64_t) {
   const auto out = torch::stable::detail::to<Tensor>(stack[0]);
   const auto input = torch::stable::detail::to<Tensor>(stack[1]);
-  check_out(out, input);
+  const wb::TensorInfo info(input);
+  wb::check_even(info.sizes);
+  wb::check_rows("out", wb::TensorInfo(out), info, info.sizes.back() / 2);
+  wb::check_contiguous("out", out);
 }
 void no_op(const Tensor&, const Tensor&) {}
 
@@ -85,37 +94,9 @@ constexpr Op kOps[] = {
     {"solution", Role::kSubject, "wb04::silu_and_mul", "out"}, // of no rows
 };
 
-std::vector<Member> members(bool inference) {
-  std::vector<Member> result;
-  for (const Op& op : kOps) {
-    const void* found = wb04_find(op.name, op.overload);
-    result.push_back(
-        {op.member,
-         op.role,
-         [=] { wb04_call(found, 100, inference); },
-         [] {},
-         [] { return std::string(); }});
-  }
-  return result;
-}
-
 // --- instructions ------------------------------------------------------------
 
 constexpr int64_t kCounted = 1000; // calls
-std::string library;               // --library
-
-// What callgrind runs: a part of its output for each op.
-int run_counted(bool inference) {
-  if (dlopen(library.c_str(), RTLD_NOW) == nullptr) {
-    return 3;
-  }
-  for (const Op& op : kOps) {
-    const void* found = wb04_find(op.name, op.overload);
-    wb04_call(found, kCounted, inference); // the first is not like the others
-    wb04_call(found, kCounted, inference);
-  }
-  return 0;
-}
 
 std::string place_of(const std::string& object) {
   const auto has = [&](const char* part) {
@@ -127,13 +108,14 @@ std::string place_of(const std::string& object) {
                                                             : "extension";
 }
 
-// Sums the costs of a part by object: "ob=(3) /lib/libc.so.6", later "ob=(3)";
-// "calls=" is followed by the cost of the callee, which counts where it is.
-Instructions read_part(const std::string& file) {
+// Sums the costs of kCounted calls by object: "ob=(3) /lib/libc.so.6", later
+// "ob=(3)"; "calls=" is followed by the cost of the callee, which counts where
+// it is.
+Instructions read(const std::string& profile) {
   Instructions result;
   std::map<std::string, std::string> objects;
   std::string object;
-  std::ifstream stream(file);
+  std::istringstream stream(profile);
   bool callee = false;
   for (std::string line; std::getline(stream, line);) {
     const size_t equals = line.find("ob=(");
@@ -159,68 +141,112 @@ Instructions read_part(const std::string& file) {
   return result;
 }
 
-std::vector<Instructions> count(bool inference) {
-  namespace fs = std::filesystem;
-  char folder[] = "/tmp/callgrind.XXXXXX";
-  if (mkdtemp(folder) == nullptr) {
-    return {};
-  }
-  const std::string out = std::string(folder) + "/part";
-  const std::string self = fs::read_symlink("/proc/self/exe");
-  const std::string to_out = "--callgrind-out-file=" + out;
-  const std::string from = "--library=" + library;
-  const pid_t child = fork();
-  if (child == 0) {
-    const int null = open("/dev/null", O_WRONLY);
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
-    execlp(
-        "valgrind",
-        "valgrind",
-        "--tool=callgrind",
-        "--toggle-collect=wb04_counted",
-        "--dump-after=wb04_counted",
-        to_out.c_str(),
-        self.c_str(),
-        from.c_str(),
-        inference ? "--count=inference" : "--count",
-        nullptr);
-    _exit(127); // no valgrind
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  std::vector<Instructions> result;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    for (size_t i = 1; i <= std::size(kOps); ++i) {
-      result.push_back(read_part(out + "." + std::to_string(2 * i)));
+Group group(bool counted, bool inference) {
+  const std::string name = std::string(counted ? "instructions" : "time") +
+      (inference ? "/inference mode" : "/call");
+  const auto callgrind = std::make_shared<Callgrind>("wb04_counted", name);
+  std::vector<Member> members;
+  for (const Op& op : kOps) {
+    const void* found = wb04_find(op.name, op.overload);
+    const auto call = [=](int64_t times) {
+      return [=] { wb04_call(found, times, inference); };
+    };
+    members.push_back(
+        {op.member, op.role, call(100), [] {}, [] { return std::string(); }});
+    if (counted) {
+      members.back().count = [=, index = members.size() - 1] {
+        return read(callgrind->profile(index, call(kCounted)));
+      };
     }
-  } else {
-    std::printf("\nvalgrind is not installed, or could not run this program");
   }
-  fs::remove_all(folder);
-  return result;
-}
-
-Group group(const std::string& what, bool inference) {
   return {
-      what + (inference ? "/inference mode" : "/call"),
+      name,
       "float",
       inference ? "2 tensors, inference mode" : "2 tensors",
       "warm",
       0,
       1,
-      [=] { return members(inference); },
-      {}};
+      members};
+}
+
+// --- at work -----------------------------------------------------------------
+
+struct Shape {
+  const char* kind;
+  int64_t rows, d;
+  bool parallel;
+};
+constexpr Shape kShapes[] = {
+    {"small", 1, 4096, false},
+    {"cache", 32, 1024, false},
+    {"dram", 4096, 8192, true}};
+
+struct Dtype {
+  const char* name;
+  c10::ScalarType number;
+  int64_t size;
+  double tolerance; // ATen rounds silu before it multiplies
+};
+constexpr Dtype kDtypes[] = {
+    {"float", c10::ScalarType::Float, 4, 1e-5},
+    {"half", c10::ScalarType::Half, 2, 4e-3},
+    {"bfloat16", c10::ScalarType::BFloat16, 2, 3e-2}};
+
+// ATen is the floor, that all ratios are to: the subject has to be below 1.
+Group at_work(const Shape& shape, const Dtype& dtype, bool backward) {
+  // Made when a member first runs: only for the groups that the filter leaves.
+  const auto made = std::make_shared<void*>();
+  const auto work = [=] {
+    if (*made == nullptr) {
+      *made = wb04_work(shape.rows, shape.d, static_cast<int8_t>(dtype.number));
+    }
+    return *made;
+  };
+  const void* const op = backward
+      ? wb04_find_backward("wb04::silu_and_mul_backward")
+      : wb04_find("wb04::silu_and_mul", "out");
+  const auto ours = [=] {
+    backward ? wb04_backward(work(), op) : wb04_forward(work(), op);
+  };
+  const auto aten = [=] {
+    backward ? wb04_aten_backward(work()) : wb04_aten_forward(work());
+  };
+  const auto poison = [=] { wb04_poison(work()); };
+  const auto check = [=] {
+    const double error =
+        backward ? wb04_backward_error(work()) : wb04_forward_error(work());
+    return error <= dtype.tolerance
+        ? std::string()
+        : "a relative error of " + std::to_string(error);
+  };
+  return {
+      std::string(shape.kind) + (backward ? "/backward/" : "/forward/") +
+          dtype.name,
+      dtype.name,
+      std::to_string(shape.rows) + " x " + std::to_string(shape.d),
+      shape.parallel ? "cold" : "warm",
+      (backward ? 5 : 3) * shape.rows * shape.d * dtype.size,
+      shape.parallel ? static_cast<int>(torch::stable::get_num_threads()) : 1,
+      {{"ATen", Role::kFloor, aten, poison, check},
+       {"solution", Role::kSubject, ours, poison, check}}};
 }
 
 std::vector<Group> groups(bool quick) {
   std::vector<Group> result;
   for (const bool inference : {true, false}) {
     if (!quick) { // it takes half a minute
-      result.push_back(group("instructions", inference));
-      result.back().count = [=] { return count(inference); };
+      result.push_back(group(true, inference));
     }
-    result.push_back(group("time", inference));
+    result.push_back(group(false, inference));
+  }
+  for (const Shape& shape : kShapes) {
+    for (const Dtype& dtype : kDtypes) {
+      for (const bool backward : {false, true}) {
+        if (!quick || (dtype.size == 2 && !shape.parallel)) {
+          result.push_back(at_work(shape, dtype, backward));
+        }
+      }
+    }
   }
   return result;
 }
@@ -229,18 +255,5 @@ std::vector<Group> groups(bool quick) {
 } // namespace workbook
 
 int main(int argc, char** argv) {
-  std::string counting;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.rfind("--library=", 0) == 0) {
-      workbook::library = argument.substr(std::strlen("--library="));
-    } else if (argument.rfind("--count", 0) == 0) {
-      counting = argument;
-    }
-  }
-  if (!counting.empty()) {
-    return workbook::run_counted(counting != "--count");
-  }
-  return workbook::run_benchmarks(
-      "04_boxed_kernels", workbook::groups, argc, argv);
+  return workbook::run_benchmarks(workbook::groups, argc, argv);
 }

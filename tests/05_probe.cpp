@@ -11,7 +11,7 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-namespace probe {
+namespace wb::probe {
 
 using Handle = AtenTensorHandle;
 
@@ -27,7 +27,7 @@ Handle lend(const Tensor& tensor) {
 }
 
 using Two = std::tuple<Tensor, Tensor>;
-using Everything = Op<void(
+constexpr OpDecl<Tensor(
     Tensor,
     int64_t,
     double,
@@ -36,23 +36,22 @@ using Everything = Op<void(
     std::vector<int64_t>,
     std::optional<Tensor>,
     std::string,
-    ScalarType)>;
+    ScalarType)>
+    everything{"wb05_probe::everything", ""};
 
-constexpr Op<Two(Tensor)> frexp{"aten::frexp", "Tensor"};
-constexpr Op<Tensor(Tensor, int64_t, int64_t, int64_t)> narrow{
+constexpr OpDecl<Two(Tensor)> frexp{"aten::frexp", "Tensor"};
+constexpr OpDecl<Tensor(Tensor, int64_t, int64_t, int64_t)> narrow{
     "aten::narrow", ""};
-constexpr Op<void()> nothing{"wb05_probe::nothing", ""};
-constexpr Op<Tensor(Tensor, int64_t)> refuse{"wb05_probe::refuse", ""};
-constexpr Op<Tensor(Tensor)> absent{"wb05_probe::absent", "by_design"};
-constexpr Op<Tensor(Tensor, int64_t, double, bool)> numbers{
+constexpr OpDecl<std::vector<Tensor>(Tensor, int64_t)> unbind{
+    "aten::unbind", "int"};
+constexpr OpDecl<void()> nothing{"wb05_probe::nothing", ""};
+constexpr OpDecl<Tensor(Tensor, int64_t)> refuse{"wb05_probe::refuse", ""};
+constexpr OpDecl<Tensor(Tensor)> absent{"wb05_probe::absent", "by_design"};
+constexpr OpDecl<Tensor(Tensor, int64_t, double, bool)> numbers{
     "wb05_probe::numbers", ""};
-constexpr Op<Tensor(Tensor, ScalarType)> to_dtype{"wb05_probe::to_dtype", ""};
 
 Tensor refuse_kernel(const Tensor&, int64_t why) {
   STD_TORCH_CHECK(false, "refused because of ", why);
-}
-Tensor to_dtype_kernel(const Tensor& x, ScalarType) {
-  return x;
 }
 std::string seen;
 Tensor numbers_kernel(const Tensor& x, int64_t i, double f, bool b) {
@@ -60,25 +59,46 @@ Tensor numbers_kernel(const Tensor& x, int64_t i, double f, bool b) {
   return x;
 }
 
-} // namespace probe
+} // namespace wb::probe
 
+namespace probe = wb::probe;
 using probe::Handle;
+using wb::call;
+using wb::ScalarType;
+using wb::Tensor;
 
-EXPORT void wb05_pack(Handle tensor, ScalarType dtype, StableIValue* slots) {
+EXPORT const char* wb05_text() {
+  static const std::string text = probe::everything.text();
+  return text.c_str();
+}
+// Whether types with a T in them are supported.
+template <typename T>
+bool supports_any() {
+  using wb::SchemaType;
+  return SchemaType<T>::supported || SchemaType<std::optional<T>>::supported ||
+      SchemaType<std::vector<T>>::supported ||
+      SchemaType<std::vector<std::optional<T>>>::supported;
+}
+template <typename T>
+bool supports_all() {
+  using wb::SchemaType;
+  return SchemaType<T>::supported && SchemaType<std::optional<T>>::supported &&
+      SchemaType<std::vector<T>>::supported &&
+      SchemaType<std::vector<std::optional<T>>>::supported;
+}
+EXPORT bool wb05_supports_any_int_or_float() {
+  return supports_any<int>() || supports_any<float>();
+}
+EXPORT bool wb05_supports_all_tensors() {
+  return supports_all<Tensor>();
+}
+EXPORT void wb05_everything(Handle tensor, ScalarType dtype) {
   const Tensor x = probe::borrow(tensor);
-  probe::Everything::pack(
-      slots, x, 0, 1, true, std::nullopt, {2, 3}, x, "a longer text", dtype);
+  call<probe::everything>(
+      x, 0, 1, true, std::nullopt, {2, 3}, x, "a text", dtype);
 }
-EXPORT Handle wb05_take_one(StableIValue* slots) {
-  return probe::lend(call_op::Returns<Tensor>::take(slots));
-}
-EXPORT void wb05_take_two(StableIValue* slots, Handle* out) {
-  const auto [first, second] = call_op::Returns<probe::Two>::take(slots);
-  out[0] = probe::lend(first);
-  out[1] = probe::lend(second);
-}
-EXPORT size_t wb05_take_list(StableIValue* slots) {
-  return call_op::Returns<std::vector<Tensor>>::take(slots).size();
+EXPORT size_t wb05_unbind(Handle input) {
+  return call<probe::unbind>(probe::borrow(input), 0).size();
 }
 EXPORT void wb05_frexp(Handle input, Handle* out) {
   const auto [mantissa, exponent] = call<probe::frexp>(probe::borrow(input));
@@ -101,36 +121,36 @@ EXPORT const char* wb05_numbers(Handle input) {
   call<probe::numbers>(probe::borrow(input), 3, 4, false);
   return probe::seen.c_str();
 }
-EXPORT void wb05_to_dtype(Handle input, ScalarType dtype) {
-  call<probe::to_dtype>(probe::borrow(input), dtype);
-}
 EXPORT Handle wb05_sum(Handle input, const int64_t* dims, size_t count) {
-  return probe::lend(sum(probe::borrow(input), Dims(dims, dims + count)));
+  return probe::lend(
+      wb::sum(probe::borrow(input), wb::Dims(dims, dims + count)));
 }
 EXPORT void wb05_max(Handle input, int64_t dim, Handle* out) {
-  const auto [values, indices] = max(probe::borrow(input), dim);
+  const auto [values, indices] = wb::max(probe::borrow(input), dim);
   out[0] = probe::lend(values);
   out[1] = probe::lend(indices);
 }
 EXPORT void wb05_maximum_into(Handle out, Handle self, Handle other) {
-  maximum_into(probe::borrow(out), probe::borrow(self), probe::borrow(other));
+  wb::maximum_into(
+      probe::borrow(out), probe::borrow(self), probe::borrow(other));
 }
 EXPORT Handle wb05_clamp_max(Handle self, Handle most) {
-  return probe::lend(clamp_max(probe::borrow(self), probe::borrow(most)));
+  return probe::lend(wb::clamp_max(probe::borrow(self), probe::borrow(most)));
 }
 EXPORT Handle wb05_add(Handle self, Handle other, double alpha) {
-  return probe::lend(add(probe::borrow(self), probe::borrow(other), alpha));
+  return probe::lend(wb::add(probe::borrow(self), probe::borrow(other), alpha));
 }
 
 STABLE_TORCH_LIBRARY(wb05_probe, m) {
+  m.def(
+      "everything(Tensor a, int b, float c, bool d, int? e, int[] f, "
+      "Tensor? g, str h, ScalarType i) -> Tensor"); // its kernel is the test's
   m.def("nothing() -> ()");
   m.def("refuse(Tensor x, int why) -> Tensor");
   m.def("numbers(Tensor x, int i, float f, bool b) -> Tensor");
-  m.def("to_dtype(Tensor x, ScalarType dtype) -> Tensor");
 }
 STABLE_TORCH_LIBRARY_IMPL(wb05_probe, CompositeExplicitAutograd, m) {
   m.impl("nothing", [](StableIValue*, uint64_t, uint64_t) {});
   m.impl("refuse", TORCH_BOX(&probe::refuse_kernel));
   m.impl("numbers", TORCH_BOX(&probe::numbers_kernel));
-  m.impl("to_dtype", TORCH_BOX(&probe::to_dtype_kernel));
 }

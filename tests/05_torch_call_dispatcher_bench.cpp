@@ -2,6 +2,7 @@
 // ops.h, which is a C shim and the floor; by bare slots; with the headers' from
 // and to; and by call_op.h.
 #include "bench/bench.h"
+#include "bench/callgrind.h"
 #include "testing/aten.h"
 #include "testing/library.h"
 
@@ -9,17 +10,10 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -93,35 +87,17 @@ struct Way {
   Role role;
   Narrow* narrow;
 };
-std::vector<Way> ways(Narrow* by_call_op) {
+std::vector<Way> ways() {
   return {
       {"ops.h, a C shim", Role::kFloor, &by_wrapper},
       {"bare slots", Role::kPeer, &by_slots},
       {"from and to", Role::kPeer, &by_from_and_to},
-      {"solution", Role::kSubject, by_call_op}};
-}
-
-std::vector<Member> members() {
-  const auto it = std::make_shared<Buffers>();
-  std::vector<Member> result;
-  for (const Way& way : ways(function<Narrow>("wb05_narrow"))) {
-    result.push_back(
-        {way.name,
-         way.role,
-         [it, way] {
-           it->clear();
-           it->out = way.narrow(it->input.get());
-         },
-         [it] { it->clear(); },
-         [it] { return it->check(); }});
-  }
-  return result;
+      {"solution", Role::kSubject, function<Narrow>("wb05_narrow")}};
 }
 
 // --- instructions ------------------------------------------------------------
 
 constexpr int kCounted = 1000; // calls
-std::string library;           // --library
 
 } // namespace
 } // namespace workbook
@@ -136,29 +112,16 @@ extern "C" __attribute__((noinline)) void wb05_counted(
 namespace workbook {
 namespace {
 
-// What callgrind runs: two parts of its output for each way.
-int run_counted() {
-  void* const loaded = dlopen(library.c_str(), RTLD_NOW);
-  if (loaded == nullptr) {
-    return 3;
-  }
-  const Tensor input = tensor<float>({1, 6, -10, 0}, {4});
-  auto* const by_call_op =
-      reinterpret_cast<Narrow*>(dlsym(loaded, "wb05_narrow"));
-  for (const Way& way : ways(by_call_op)) {
-    wb05_counted(way.narrow, input.get()); // the first is not like the others
-    wb05_counted(way.narrow, input.get());
-  }
-  return 0;
-}
-
 // Sums what the calls of each function cost, by the beginning of its name:
 // "cfn=(7) f(int)", later "cfn=(7)", and two lines on "16 812", the callee's.
-Instructions read_part(const std::string& file) {
+Instructions read(const std::string& profile) {
+  if (profile.empty()) {
+    return {};
+  }
   std::map<std::string, std::string> names;
   std::map<std::string, double> costs;
   std::string callee;
-  std::ifstream stream(file);
+  std::istringstream stream(profile);
   for (std::string line; std::getline(stream, line);) {
     const size_t open = line.find("fn=(");
     if (open <= 1) {
@@ -197,84 +160,41 @@ Instructions read_part(const std::string& file) {
       {"extension, handles", cost("wb05_counted") - inside}};
 }
 
-std::vector<Instructions> count() {
-  namespace fs = std::filesystem;
-  char folder[] = "/tmp/callgrind.XXXXXX";
-  if (mkdtemp(folder) == nullptr) {
-    return {};
-  }
-  const std::string out = std::string(folder) + "/part";
-  const std::string self = fs::read_symlink("/proc/self/exe");
-  const std::string to_out = "--callgrind-out-file=" + out;
-  const std::string from = "--library=" + library;
-  const pid_t child = fork();
-  if (child == 0) {
-    const int null = open("/dev/null", O_WRONLY);
-    dup2(null, STDOUT_FILENO);
-    dup2(null, STDERR_FILENO);
-    execlp(
-        "valgrind",
-        "valgrind",
-        "--tool=callgrind",
-        "--toggle-collect=wb05_counted",
-        "--dump-after=wb05_counted",
-        to_out.c_str(),
-        self.c_str(),
-        from.c_str(),
-        "--count",
-        nullptr);
-    _exit(127); // no valgrind
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  std::vector<Instructions> result;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    for (size_t i = 1; i <= ways(nullptr).size(); ++i) {
-      result.push_back(read_part(out + "." + std::to_string(2 * i)));
+Group group(bool counted) {
+  const std::string name = counted ? "instructions/call" : "time/call";
+  const auto callgrind = std::make_shared<Callgrind>("wb05_counted", name);
+  const auto it = std::make_shared<Buffers>();
+  std::vector<Member> members;
+  for (const Way& way : ways()) {
+    members.push_back(
+        {way.name,
+         way.role,
+         [=] {
+           it->clear();
+           it->out = way.narrow(it->input.get());
+         },
+         [=] { it->clear(); },
+         [=] { return it->check(); }});
+    if (counted) {
+      members.back().count = [=, index = members.size() - 1] {
+        return read(callgrind->profile(
+            index, [&] { wb05_counted(way.narrow, it->input.get()); }));
+      };
     }
-  } else {
-    std::printf("\nvalgrind is not installed, or could not run this program");
   }
-  fs::remove_all(folder);
-  return result;
+  return {name, "float", "narrow of 4 elements", "warm", 0, 1, members};
 }
 
 std::vector<Group> groups(bool quick) {
-  std::vector<Group> result;
-  const auto group = [](const char* name) {
-    return Group{
-        name,
-        "float",
-        "narrow of 4 elements",
-        "warm",
-        0,
-        1,
-        [] { return members(); },
-        {}};
-  };
-  if (!quick) { // it takes ten seconds
-    result.push_back(group("instructions/call"));
-    result.back().count = [] { return count(); };
+  if (quick) { // counting takes ten seconds
+    return {group(false)};
   }
-  result.push_back(group("time/call"));
-  return result;
+  return {group(true), group(false)};
 }
 
 } // namespace
 } // namespace workbook
 
 int main(int argc, char** argv) {
-  bool counting = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.rfind("--library=", 0) == 0) {
-      workbook::library = argument.substr(std::string("--library=").size());
-    }
-    counting = counting || argument == "--count";
-  }
-  if (counting) {
-    return workbook::run_counted();
-  }
-  return workbook::run_benchmarks(
-      "05_torch_call_dispatcher", workbook::groups, argc, argv);
+  return workbook::run_benchmarks(workbook::groups, argc, argv);
 }

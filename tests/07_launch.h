@@ -13,39 +13,54 @@
 // Addresses where no memory is: what is noted there is the launch's own.
 constexpr uint64_t kInput = uint64_t{1} << 50;
 constexpr uint64_t kOut = uint64_t{3} << 50;
-constexpr int64_t kMost = int64_t{1} << 31;
 
-inline Trace launch(
+// Of [rows, 2d] without gaps.
+inline Trace traced(
     int size,
     int width,
     int in_flight,
     uint32_t threads,
     int64_t rows,
     int64_t d) {
-  return {
-      size,
-      width,
-      in_flight,
-      threads,
-      kInput,
-      kOut,
-      rows,
-      d,
-      2 * d,
-      0,
-      d,
-      kMost,
-      0,
-      nullptr,
-      nullptr};
+  Trace t{};
+  t.width = width;
+  t.in_flight = in_flight;
+  t.threads = threads;
+  t.input = kInput;
+  t.out = kOut;
+  t.rows = rows;
+  t.d = d;
+  t.row_stride = 2 * d;
+  t.column_stride = 1;
+  t.up = d;
+  t.size = size;
+  return t;
 }
 
 inline std::string describe(const Trace& t) {
   std::ostringstream text;
-  text << "elements of " << t.size << " bytes, vectors of " << t.width << ", "
-       << t.in_flight << " in flight, blocks of " << t.threads << ", input ["
-       << t.rows << ", " << 2 * t.d << "] with row stride " << t.stride << ": ";
+  text << (t.width == 0 ? "plain" : "vectorized") << ", elements of " << t.size
+       << " bytes, " << t.width << " in a vector, " << t.in_flight
+       << " in flight, blocks of " << t.threads << ", input [" << t.rows << ", "
+       << 2 * t.d << "] with strides [" << t.row_stride << ", "
+       << t.column_stride << "]: ";
   return text.str();
+}
+
+// True if the input has this element.
+inline bool has_element(const Trace& t, uint64_t element) {
+  const auto row_stride = static_cast<uint64_t>(t.row_stride);
+  const auto column_stride = static_cast<uint64_t>(t.column_stride);
+  const auto rows = static_cast<uint64_t>(t.rows);
+  const auto columns = static_cast<uint64_t>(2 * t.d);
+  if (row_stride >= column_stride) {
+    const uint64_t left = element % row_stride;
+    return element / row_stride < rows && left % column_stride == 0 &&
+        left / column_stride < columns;
+  }
+  const uint64_t left = element % column_stride; // transposed
+  return element / column_stride < columns && left % row_stride == 0 &&
+      left / row_stride < rows;
 }
 
 // "" if each element of the output is written once, by a thread that has read
@@ -62,6 +77,7 @@ inline std::string first_mistake(Trace t) {
 
   const auto size = static_cast<uint64_t>(t.size);
   const auto d = static_cast<uint64_t>(t.d);
+  const auto width = static_cast<uint64_t>(std::max(t.width, 1));
   std::ostringstream text;
   // By element; where only the ends run, by its last 20 bits.
   std::vector<char> written(
@@ -73,9 +89,7 @@ inline std::string first_mistake(Trace t) {
   const auto finish = [&] {
     const bool same_block = thread % t.threads != 1 % t.threads;
     for (size_t i = 0; i < mine.size() && i < before.size(); ++i) {
-      if (same_block && t.threads > 1 &&
-          mine[i] - before[i] != static_cast<uint64_t>(t.width) &&
-          t.most >= kMost) {
+      if (same_block && t.threads > 1 && mine[i] - before[i] != width) {
         text << "thread " << (thread - 1) % t.threads << " writes element "
              << mine[i] << ", its neighbour on the left " << before[i];
         return false;
@@ -97,9 +111,7 @@ inline std::string first_mistake(Trace t) {
     const bool output = access.address >= (kInput + kOut) / 2;
     const uint64_t element = (access.address - (output ? kOut : kInput)) / size;
     if (!access.write) {
-      const uint64_t stride = static_cast<uint64_t>(t.stride);
-      if (output || element / stride >= static_cast<uint64_t>(t.rows) ||
-          element % stride >= 2 * d) {
+      if (output || !has_element(t, element)) {
         text << "a thread reads outside the input, at element "
              << static_cast<int64_t>(element);
         return describe(t) + text.str();
@@ -118,16 +130,25 @@ inline std::string first_mistake(Trace t) {
            << static_cast<int64_t>(element);
       return describe(t) + text.str();
     }
+    const uint64_t at_ends =
+        t.ends * t.threads * static_cast<uint64_t>(t.in_flight) * width;
+    if (t.ends != 0 && element >= at_ends &&
+        element + at_ends < static_cast<uint64_t>(t.rows) * d) {
+      text << "a thread of the first or last blocks writes element " << element
+           << ", in the middle";
+      return describe(t) + text.str();
+    }
     if (++written[element % written.size()] > 1) {
       text << "output element " << element << " is written twice";
       return describe(t) + text.str();
     }
-    if (element % static_cast<uint64_t>(t.width) == 0) {
+    if (element % width == 0) {
       mine.push_back(element);
     }
-    const uint64_t row = element / d * static_cast<uint64_t>(t.stride);
+    const uint64_t from = element / d * static_cast<uint64_t>(t.row_stride) +
+        element % d * static_cast<uint64_t>(t.column_stride);
     for (const int64_t half : {t.gate, t.up}) {
-      const uint64_t wanted = row + element % d + static_cast<uint64_t>(half);
+      const uint64_t wanted = from + static_cast<uint64_t>(half);
       if (std::find(read.begin(), read.end(), wanted) == read.end()) {
         text << "output element " << element << " (row " << element / d
              << ") is written without input element " << wanted;

@@ -1,10 +1,17 @@
-// What the test of chapter 07 asks of the headers in the folder under test: the
-// addresses that a launch reads and writes, in their order, without touching
-// memory; the plan; the arithmetic.
-#include "gated.h"
+// What the test of chapter 07 asks of the headers in the folder under test. It
+// runs their kernels on the host, on memory or only traced: the addresses that
+// a launch reads and writes, in their order.
+#include "07_on_host.h"
+
+#include "backward.h"
+#include "cuda_inputs.h"
+#include "kernels.h"
 #include "plan.h"
 
 #include "07_probe.h"
+
+#include <torch/headeronly/util/BFloat16.h>
+#include <torch/headeronly/util/Half.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -14,9 +21,9 @@
 namespace {
 
 const Trace* trace = nullptr;
-uint64_t self = 0; // the thread that is running
 
 void note(bool write, const void* address) {
+  const uint64_t self = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x + 1;
   trace->note(trace->to, {reinterpret_cast<uint64_t>(address), self, write});
 }
 
@@ -40,49 +47,73 @@ struct alignas(Size) Element {
   char bytes[Size];
 };
 
-template <int Size, int N, uint32_t K>
-void run(const Trace& t) {
-  using activation::Problem;
-  const activation::Tensors tensors{
-      reinterpret_cast<const void*>(t.input),
-      reinterpret_cast<void*>(t.out),
-      t.rows,
-      t.d,
-      t.stride,
-      Size};
-  activation::for_each_piece(tensors, N, t.most, [&](const Problem& problem) {
-    const uint64_t in_block = uint64_t{t.threads} * K;
-    const uint64_t blocks = (problem.vectors + in_block - 1) / in_block;
-    for (uint64_t b = 0; b < blocks; ++b) {
-      if (t.ends != 0 && b == t.ends && blocks > 2 * t.ends) {
-        b = blocks - t.ends; // only the first and the last blocks
-      }
-      for (uint32_t i = 0; i < t.threads; ++i) {
-        ++self;
-        activation::run_thread<Element<Size>, N, K>(
-            problem,
-            activation::Halves{t.gate, t.up},
-            activation::SiluAndMul(),
-            {static_cast<uint32_t>(b), i, t.threads});
-      }
-    }
-  });
+template <typename Kernel, typename... Arguments>
+void run_blocks(
+    const Launch& t,
+    int64_t in_block,
+    int64_t n,
+    uint64_t ends,
+    Kernel kernel,
+    const Arguments&... arguments) {
+  const auto blocks = static_cast<uint64_t>((n + in_block - 1) / in_block);
+  if (ends == 0 || blocks <= 2 * ends) {
+    return on_host::run(0, blocks, t.threads, kernel, arguments...);
+  }
+  on_host::run(0, ends, t.threads, kernel, arguments...);
+  on_host::run(blocks - ends, blocks, t.threads, kernel, arguments...);
 }
 
-template <int Size>
-void run_width(const Trace& t) {
-  constexpr int kWide = 16 / Size;
+template <typename T, int N, int K>
+void run_vectorized(const Launch& t, uint64_t ends) {
+  const auto* const input = reinterpret_cast<const T*>(t.input);
+  const int64_t vectors = t.rows * t.d / N;
+  run_blocks(
+      t,
+      int64_t{t.threads} * K,
+      vectors,
+      ends,
+      wb::vectorized<T, N, K, wb::Split, wb::SiluAndMul>,
+      wb::Params<T>{
+          input + t.gate,
+          input + t.up,
+          reinterpret_cast<T*>(t.out),
+          t.row_stride,
+          static_cast<uint32_t>(vectors),
+          wb::FastDivmod(static_cast<uint32_t>(t.d / N))},
+      wb::SiluAndMul());
+}
+
+template <typename T>
+void run(const Launch& t, uint64_t ends = 0) {
+  constexpr int kWide = 16 / sizeof(T);
   switch (t.width * 10 + t.in_flight) {
     case 11:
-      return run<Size, 1, 1>(t);
+      return run_vectorized<T, 1, 1>(t, ends);
     case 12:
-      return run<Size, 1, 2>(t);
+      return run_vectorized<T, 1, 2>(t, ends);
     case kWide * 10 + 1:
-      return run<Size, kWide, 1>(t);
+      return run_vectorized<T, kWide, 1>(t, ends);
     case kWide * 10 + 2:
-      return run<Size, kWide, 2>(t);
+      return run_vectorized<T, kWide, 2>(t, ends);
     case kWide * 10 + 4:
-      return run<Size, kWide, 4>(t);
+      return run_vectorized<T, kWide, 4>(t, ends);
+    case 1: {
+      const auto* const input = reinterpret_cast<const T*>(t.input);
+      return run_blocks(
+          t,
+          t.threads,
+          t.rows * t.d,
+          ends,
+          wb::plain<T, wb::SiluAndMul>,
+          input + t.gate,
+          input + t.up,
+          reinterpret_cast<T*>(t.out),
+          t.row_stride,
+          t.column_stride,
+          t.d,
+          t.rows * t.d,
+          wb::SiluAndMul());
+    }
     default:
       throw std::invalid_argument("the probe has no such launch");
   }
@@ -90,46 +121,78 @@ void run_width(const Trace& t) {
 
 } // namespace
 
-EXPORT uint32_t wb07_probe_vector_of(
-    uint32_t block,
-    uint32_t thread,
-    uint32_t threads,
-    uint32_t k,
-    uint32_t in_flight) {
-  return activation::vector_of({block, thread, threads}, k, in_flight);
-}
 EXPORT void wb07_probe_trace(const Trace& t) {
   trace = &t;
-  self = 0;
-  t.size == 2 ? run_width<2>(t) : run_width<4>(t);
+  t.size == 2 ? run<Element<2>>(t, t.ends) : run<Element<4>>(t, t.ends);
 }
 
-EXPORT int wb07_probe_width(
-    uint64_t input, uint64_t out, int64_t d, int64_t stride, int size) {
-  return activation::vector_width(
-      {reinterpret_cast<const void*>(input),
-       reinterpret_cast<void*>(out),
-       4,
-       d,
-       stride,
-       size});
+EXPORT void wb07_probe_compute(c10::ScalarType dtype, const Launch& t) {
+  dtype == c10::ScalarType::Float      ? run<float>(t)
+      : dtype == c10::ScalarType::Half ? run<c10::Half>(t)
+                                       : run<c10::BFloat16>(t);
 }
 
-EXPORT Shape wb07_probe_plan(uint32_t vectors, int width) {
-  const activation::Plan plan = activation::plan_for(vectors, width);
-  return {
-      plan.blocks(vectors),
-      plan.threads,
-      static_cast<int>(activation::kInFlight)};
+EXPORT void wb07_probe_backward(
+    bool bfloat16,
+    const void* grad,
+    const void* input,
+    void* result,
+    int64_t rows,
+    int64_t d) {
+  const auto run = [&](auto zero) {
+    using T = decltype(zero);
+    on_host::run(
+        0,
+        static_cast<uint64_t>(rows * d),
+        1,
+        wb::plain_backward<T, wb::SiluAndMulBackward>,
+        static_cast<const T*>(grad),
+        static_cast<const T*>(input),
+        static_cast<T*>(result),
+        d,
+        rows * d,
+        wb::SiluAndMulBackward());
+  };
+  bfloat16 ? run(c10::BFloat16()) : run(float());
+}
+
+EXPORT uint64_t wb07_probe_divmod(uint32_t n, uint32_t divisor) {
+  const auto [quotient, remainder] = wb::FastDivmod(divisor)(n);
+  return uint64_t{quotient} << 32 | remainder;
+}
+
+// -1 if there is none.
+EXPORT int64_t wb07_probe_row_stride(const torch::stable::Tensor& tensor) {
+  return wb::row_stride(tensor).value_or(-1);
+}
+
+EXPORT int wb07_probe_width(const Launch& t, int size) {
+  const auto at = [&](int64_t element) {
+    return reinterpret_cast<const char*>(t.input) + element * size;
+  };
+  const wb::Rows rows{
+      at(t.gate),
+      at(t.up),
+      reinterpret_cast<void*>(t.out),
+      t.rows,
+      t.d,
+      t.row_stride,
+      t.column_stride};
+  return wb::vector_width(rows, size);
+}
+
+EXPORT Shape wb07_probe_grid(int64_t vectors, uint32_t multiprocessors) {
+  const wb::Grid grid = wb::grid_for(vectors, multiprocessors);
+  return {grid.blocks, grid.threads, wb::kInFlight};
 }
 
 EXPORT float wb07_probe_fast_sigmoid(float x) {
-  return activation::Fast::sigmoid(x);
+  return wb::Fast::sigmoid(x);
 }
 
 EXPORT bool wb07_probe_is_fast(int size) {
-  using activation::Fast;
-  using activation::math_for;
+  using wb::Fast;
+  using wb::math_for;
   return size == 2 ? std::is_same_v<math_for<uint16_t>, Fast>
                    : std::is_same_v<math_for<float>, Fast>;
 }

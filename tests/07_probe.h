@@ -1,6 +1,8 @@
 // What tests/07_cuda_activation_kernel_test.cpp and tests/07_probe.cpp share.
 #pragma once
 
+#include <torch/headeronly/core/ScalarType.h>
+
 #include <cstdint>
 
 struct Access {
@@ -9,27 +11,31 @@ struct Access {
   bool write;
 };
 
-// A launch to be traced. Nothing is read or written at the addresses.
-struct Trace {
-  int size;  // of an element, in bytes
-  int width; // elements in a vector: 1, or 16 bytes of them
-  int in_flight;
+// A launch: of `plain` if width is 0, else of `vectorized`.
+struct Launch {
+  int width;        // elements in a vector: 0, 1, or 16 bytes of them
+  int in_flight;    // vectors in a thread
   uint32_t threads; // in a block
   uint64_t input;
   uint64_t out;
   int64_t rows;
   int64_t d;
-  int64_t stride;
-  int64_t gate;
+  int64_t row_stride;
+  int64_t column_stride;
+  int64_t gate; // elements before each operand's first
   int64_t up;
-  int64_t most;  // vectors in a piece
-  uint64_t ends; // 0: all blocks; else so many first and last ones of a piece
+};
+
+// One to be traced. Nothing is read or written at the addresses.
+struct Trace : Launch {
+  int size;      // of an element, in bytes
+  uint64_t ends; // 0: all blocks; else so many first and last ones
   void* to;
   void (*note)(void* to, const Access& access);
 };
 
 struct Shape {
   uint32_t blocks;
-  int threads;
+  uint32_t threads;
   int in_flight;
 };

@@ -1,48 +1,26 @@
 // 01 header-only types: silu_and_mul on dtypes, shapes and strides that come
 // from headers alone. The library needs no libtorch, at link or at run time.
+#include "dispatch.h"
 #include "numerics.h"
+#include "row_loop.h"
 #include "silu_and_mul_row.h"
+#include "sizes.h"
 
-#include <torch/headeronly/core/Dispatch_v2.h>
 #include <torch/headeronly/core/TensorAccessor.h>
 #include <torch/headeronly/util/Exception.h>
-#include <torch/headeronly/util/HeaderOnlyArrayRef.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
-using torch::headeronly::HeaderOnlyTensorAccessor;
-using torch::headeronly::IntHeaderOnlyArrayRef;
-
+namespace wb {
 namespace {
 
-// A result larger than this, about one core's L2, is written past the cache.
-constexpr int64_t kStreamingBytes = int64_t{1} << 20;
-
-std::string to_string(IntHeaderOnlyArrayRef sizes) {
-  std::ostringstream text;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    text << (i == 0 ? "[" : ", ") << sizes[i];
-  }
-  text << (sizes.empty() ? "[]" : "]");
-  return text.str();
-}
-
-//! [output_sizes]
-// [..., 2d] -> [..., d]. Throws unless the last size is even.
-// TODO(01.5): return something that owns the sizes; an ArrayRef does not.
-IntHeaderOnlyArrayRef output_sizes(IntHeaderOnlyArrayRef sizes) {
-  STD_TORCH_CHECK(false, "TODO(01.5): halve the last of ", to_string(sizes));
-}
-//! [output_sizes]
+using torch::headeronly::HeaderOnlyTensorAccessor;
 
 //! [rows]
 // out is [rows, d] contiguous; input is [rows, 2d] with strides in elements.
-template <class T>
+template <typename T>
 void silu_and_mul_rows(
     T* out,
     const T* input,
@@ -50,42 +28,44 @@ void silu_and_mul_rows(
     IntHeaderOnlyArrayRef strides) {
   const int64_t d = sizes[1] / 2;
   const int64_t bytes = sizes[0] * d * static_cast<int64_t>(sizeof(T));
-  const bool streaming = bytes > kStreamingBytes;
+  const bool non_temporal = bytes > kMaxCachedBytes;
   // TODO(01.7): read `input` through an accessor, which obeys the strides.
   STD_TORCH_CHECK(
       strides.equals({sizes[1], 1}), "TODO(01.7): obey ", to_string(strides));
   for (int64_t row = 0; row < sizes[0]; ++row, out += d) {
     const T* gate = input + row * sizes[1];
-    silu_and_mul_row(out, gate, gate + d, d, streaming);
+    silu_and_mul_row(out, gate, gate + d, d, non_temporal);
   }
-  silu_and_mul_fence();
+  non_temporal_fence();
 }
 //! [rows]
 
 } // namespace
+} // namespace wb
 
 // What the tests and the benchmark call. Each throws std::runtime_error on an
 // argument that it does not take, and has then written nothing.
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// Bytes of one element of `dtype`.
-EXPORT int64_t wb01_element_size(ScalarType dtype) {
-  return element_size(dtype);
+// The value of 16 bits, taken as a BFloat16.
+EXPORT float wb01_widen_bfloat16(uint16_t bits) {
+  return wb::widen_bfloat16(bits);
 }
 
 // The bits of the nearest BFloat16.
 EXPORT uint16_t wb01_round_to_bfloat16(float value) {
-  return round_to_bfloat16(value).x;
+  return wb::round_to_bfloat16(value).x;
 }
 
 // The bits of the nearest finite Float8_e5m2.
 EXPORT uint8_t wb01_saturate_to_float8(float value) {
-  return saturate_to_float8(value).x;
+  return wb::saturate_to_float8(value).x;
 }
 
 // silu(gate) * up on the bits of one BFloat16 each.
 EXPORT uint16_t wb01_silu_and_mul_bfloat16(uint16_t gate, uint16_t up) {
-  return silu_and_mul(
+  using wb::BFloat16;
+  return wb::silu_and_mul(
              BFloat16(gate, BFloat16::from_bits()),
              BFloat16(up, BFloat16::from_bits()))
       .x;
@@ -93,7 +73,7 @@ EXPORT uint16_t wb01_silu_and_mul_bfloat16(uint16_t gate, uint16_t up) {
 
 // Writes the `ndim` sizes of the result of silu_and_mul to `out`.
 EXPORT void wb01_output_sizes(int64_t* out, const int64_t* sizes, size_t ndim) {
-  const auto result = output_sizes(IntHeaderOnlyArrayRef(sizes, ndim));
+  const auto result = wb::output_sizes({sizes, ndim});
   std::copy(result.begin(), result.end(), out);
 }
 
@@ -101,27 +81,23 @@ EXPORT void wb01_output_sizes(int64_t* out, const int64_t* sizes, size_t ndim) {
 // `strides` in elements and may be a view; `out` is contiguous. Both pointers
 // are borrowed and may be null where there are no elements.
 EXPORT void wb01_silu_and_mul(
-    ScalarType dtype,
+    wb::ScalarType dtype,
     void* out,
     const void* input,
     const int64_t* sizes,
     const int64_t* strides,
     size_t ndim) {
   STD_TORCH_CHECK(ndim == 2, "input must have 2 dimensions, got ", ndim);
-  const IntHeaderOnlyArrayRef shape(sizes, ndim);
-  const IntHeaderOnlyArrayRef steps(strides, ndim);
-  const auto result = output_sizes(shape);
+  const auto result = wb::output_sizes({sizes, ndim});
   const bool empty = result[0] * result[1] == 0;
   STD_TORCH_CHECK(empty || out != nullptr, "out must not be null");
   STD_TORCH_CHECK(empty || input != nullptr, "input must not be null");
-  element_size(dtype); // refuses other dtypes by our message
-  //! [dispatch]
-  // TODO(01.6): call silu_and_mul_rows<scalar_t> for each of the three dtypes.
-  STD_TORCH_CHECK(
-      false,
-      "TODO(01.6): sizes ",
-      to_string(shape),
-      ", strides ",
-      to_string(steps));
-  //! [dispatch]
+  wb::dispatch(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    wb::silu_and_mul_rows(
+        static_cast<T*>(out),
+        static_cast<const T*>(input),
+        {sizes, ndim},
+        {strides, ndim});
+  });
 }

@@ -1,5 +1,6 @@
-// The number that stands for an enum value at the border. libtorch says it at
-// run time: neither side may assume the numbers of its own headers.
+// codes.h: the number that stands for the value of an enum at the ABI boundary.
+// libtorch says it at run time: neither side may assume the numbers of its own
+// headers.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -11,32 +12,26 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 
-namespace wb02 {
+// Hidden: extensions in one process have each their own.
+#pragma GCC visibility push(hidden)
+namespace wb {
 
 using torch::headeronly::DeviceType;
 using torch::headeronly::Layout;
 using torch::headeronly::MemoryFormat;
 using torch::headeronly::ScalarType;
 
-template <class E>
+template <typename E>
 struct Code {
   E value;
   int32_t (*code)(); // a getter of the C shim
 };
 
-[[noreturn]] inline void no_code_for(const char* name, int value) {
-  STD_TORCH_CHECK(false, name, " ", value, " has no code");
-}
-[[noreturn]] inline void no_value_for(const char* name, int32_t code) {
-  STD_TORCH_CHECK(false, "no ", name, " has the code ", code);
-}
-
-// What an enum is called in a message, and its codes.
-template <class E>
+// What a type is called in a schema, or in a message; and the codes of an enum.
+template <typename E>
 inline constexpr const char* kName = nullptr;
-template <class E>
+template <typename E>
 inline constexpr std::nullptr_t kCodes = nullptr;
 
 template <>
@@ -101,4 +96,25 @@ inline constexpr Code<DeviceType> kCodes<DeviceType>[] = {
     {DeviceType::PrivateUse1, aoti_torch_device_type_privateuse1},
 };
 
-} // namespace wb02
+//! [codes]
+// The code that the running libtorch has for a value.
+template <typename E>
+int32_t code_of(E value) {
+  constexpr const char* name = kName<E>; // a copy, or g++ exports kName<E>
+  // TODO(02.2): search kCodes<E> for `value`.
+  STD_TORCH_CHECK(false, "TODO(02.2): the code of a ", name);
+  STD_TORCH_CHECK(false, name, " ", static_cast<int>(value), " has no code");
+}
+
+// And back: the value with this code.
+template <typename E>
+E value_of(int32_t code) {
+  constexpr const char* name = kName<E>;
+  // TODO(02.2): search kCodes<E> for `code`.
+  STD_TORCH_CHECK(false, "TODO(02.2): the ", name, " of code ", code);
+  STD_TORCH_CHECK(false, "no ", name, " has the code ", code);
+}
+//! [codes]
+
+} // namespace wb
+#pragma GCC visibility pop

@@ -1,36 +1,26 @@
-// Steps 03.1 to 03.5: the conventions of a stack, by hand. Who calls an op
-// fills an array of slots and reads the returns from it; a kernel finds its
-// arguments in one and leaves its returns there. No value here may be lost or
+// Steps 03.1 to 03.4: the conventions of a stack, by hand. Whoever calls an op
+// fills an array of slots and finds the returns in it; a kernel finds its
+// arguments in one and leaves its returns there. No value may be lost, and none
 // owned twice.
 #pragma once
 
-#include <torch/csrc/stable/library.h>
+#include "stack.h"
+
 #include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <optional>
 #include <tuple>
 
-namespace by_hand {
-
-namespace detail = torch::stable::detail;
-using torch::stable::Tensor;
-
-// Calls an op by name; throws if it fails.
-inline void call(const char* op, const char* overload, StableIValue* slots) {
-  STD_TORCH_CHECK(
-      torch_call_dispatcher(op, overload, slots, TORCH_ABI_VERSION) ==
-          TORCH_SUCCESS,
-      op,
-      " failed");
-}
+namespace wb {
 
 //! [left_to_right]
 // dividend / divisor, by
 // aten::div.Tensor(Tensor self, Tensor other) -> Tensor
 inline Tensor divide(const Tensor& dividend, const Tensor& divisor) {
-  // TODO(03.1): fill two slots, call, and take the return.
-  STD_TORCH_CHECK(false, "TODO(03.1): ", dividend.dim(), "d / ", divisor.dim());
+  StableIValue slots[] = {
+      Slot<Tensor>::from(dividend), Slot<Tensor>::from(divisor)};
+  call_slots("aten::div", "Tensor", slots);
+  return Slot<Tensor>::to(slots[0]);
 }
 //! [left_to_right]
 
@@ -38,8 +28,8 @@ inline Tensor divide(const Tensor& dividend, const Tensor& divisor) {
 // Mantissa and exponent, by
 // aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
 inline std::tuple<Tensor, Tensor> frexp(const Tensor& input) {
-  // TODO(03.2): how many slots does this need?
-  STD_TORCH_CHECK(false, "TODO(03.2): ", input.dim(), "d");
+  // TODO(03.1): how many slots does this need?
+  STD_TORCH_CHECK(false, "TODO(03.1): ", input.dim(), "d");
 }
 //! [max_slots]
 
@@ -47,8 +37,8 @@ inline std::tuple<Tensor, Tensor> frexp(const Tensor& input) {
 // input * input. Borrows the handle: it still belongs to the caller afterwards.
 // aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
 inline Tensor square(AtenTensorHandle input) {
-  // TODO(03.3): make a handle for each slot.
-  STD_TORCH_CHECK(false, "TODO(03.3): ", input, " is the caller's");
+  // TODO(03.2): make a handle for each slot.
+  STD_TORCH_CHECK(false, "TODO(03.2): ", input, " is the caller's");
 }
 //! [owning_handles]
 
@@ -57,14 +47,14 @@ inline Tensor square(AtenTensorHandle input) {
 // aten::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 inline void multiply_into(
     const Tensor& out, const Tensor& self, const Tensor& other) {
-  // TODO(03.4): fill three slots, call, and consume the return.
+  // TODO(03.3): fill three slots, call, and empty the return's.
   const auto dims = out.dim() + self.dim() + other.dim();
-  STD_TORCH_CHECK(false, "TODO(03.4): ", dims, "d");
+  STD_TORCH_CHECK(false, "TODO(03.3): ", dims, "d");
 }
 //! [every_return]
 
-// input is [..., 2d]. Copies of its halves, [..., d] each, in this order unless
-// `swap`; the second one is multiplied by `scale`, if there is one.
+// input is [..., 2d]. Copies of its two parts, [..., d] each, in this order
+// unless `swap`; the second one is multiplied by `scale`, if there is one.
 inline std::tuple<Tensor, Tensor> gate_and_up(
     Tensor input, const std::optional<Tensor>& scale, bool swap) {
   using torch::stable::clone, torch::stable::narrow;
@@ -80,9 +70,9 @@ inline std::tuple<Tensor, Tensor> gate_and_up(
 //! [kernel]
 // gate_and_up(Tensor input, Tensor? scale, bool swap) -> (Tensor, Tensor)
 inline void boxed_gate_and_up(StableIValue* slots, uint64_t, uint64_t) {
-  // TODO(03.5): steal three arguments, call gate_and_up, write two returns.
-  STD_TORCH_CHECK(false, "TODO(03.5): ", slots);
+  // TODO(03.4): steal three arguments, call gate_and_up, write two returns.
+  STD_TORCH_CHECK(false, "TODO(03.4): ", slots);
 }
 //! [kernel]
 
-} // namespace by_hand
+} // namespace wb

@@ -9,7 +9,7 @@
 #define COMPAT_VERSION(major, minor) \
   (((0ULL + (major)) << 56) | ((0ULL + (minor)) << 48))
 
-// TODO(06.3): refuse no target, one below 2.10 and one above the headers
+// TODO(06.1): refuse no target, one below 2.10 and one above the headers
 
 // For an #if. A C++ wrapper or a macro needs headers; a function of libtorch
 // needs a target: the oldest libtorch that the binary will meet.
@@ -19,62 +19,53 @@
   (TORCH_TARGET_VERSION >= COMPAT_VERSION(major, minor))
 //! [guard]
 
+#include "error_text.h"
+
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/util/Exception.h>
 
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+//! [weak]
+// Of libtorch_cuda.so, and of libtorch_hip.so on ROCm; a PyTorch for the CPU
+// has it nowhere. Weak, so that the library loads there too: the address is
+// null then. It is also null if the library is not linked with libtorch.so,
+// which leads the loader to the other two.
+extern "C" __attribute__((weak)) AOTITorchError
+aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
+//! [weak]
+
 // Hidden: extensions with other targets, in the same process, have their own.
 #pragma GCC visibility push(hidden)
-namespace compat {
+namespace wb {
 
 using torch::stable::Tensor;
-namespace detail = torch::stable::detail;
 
 //! [abi_report]
-// "2.13.0"
+// "2.13.0": a byte each for major, minor and patch, from the top.
 inline std::string version_text(uint64_t version) {
-  STD_TORCH_CHECK(false, "TODO(06.1): a byte each, from the top: ", version);
+  const auto byte = [version](int shift) {
+    return std::to_string(version >> shift & 0xff);
+  };
+  return byte(56) + "." + byte(48) + "." + byte(40);
 }
 
+// Whether the running libtorch is one that the library is made for. An older
+// one may load it all the same.
+inline bool is_supported() {
+  STD_TORCH_CHECK(false, "TODO(06.2): which two of the three decide this?");
+}
+
+// The first line of a bug report.
 inline std::string abi_report() {
   STD_TORCH_CHECK(false, "TODO(06.2): built with, targets, runs on");
 }
 //! [abi_report]
-
-//! [symbol]
-// A function that the process may lack: null then. It is sought in what the
-// extension is linked with; `library` is one that may be loaded besides.
-template <class Function>
-Function* symbol(const char* name, const char* library = nullptr) {
-  void* const loaded =
-      library ? dlopen(library, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-  return reinterpret_cast<Function*>(
-      dlsym(loaded ? loaded : RTLD_DEFAULT, name));
-}
-
-// Throws instead. A static initialised by it tries again at its next call.
-template <class Function>
-Function* needed(const char* name, const char* library = nullptr) {
-  auto* const found = symbol<Function>(name, library);
-  const std::string running = version_text(aoti_torch_abi_version());
-  STD_TORCH_CHECK(found, name, " is not loaded, with libtorch ", running);
-  return found;
-}
-//! [symbol]
-
-//! [error_text]
-// Why this thread's last call of libtorch failed.
-inline std::string error_text() {
-  STD_TORCH_CHECK(false, "TODO(06.6): look up who has the text, once");
-}
-//! [error_text]
 
 // Throws std::runtime_error, with the reason, if a call of libtorch failed.
 inline void check(AOTITorchError code, const char* call) {
@@ -82,17 +73,21 @@ inline void check(AOTITorchError code, const char* call) {
 }
 
 //! [from_blob]
-// A tensor that owns `data`: `deleter(data)` runs once, when the tensor dies;
-// below target 2.11, which copies, at once. (A copy on a GPU is asynchronous:
-// `deleter` must wait for it.) If this throws, `data` is still the caller's.
+// A contiguous tensor that owns `data`: `deleter(data)` runs once, when the
+// tensor dies; below target 2.11, which copies, at once. (A copy on a GPU is
+// asynchronous: `deleter` must wait for it.) If this throws, `data` is still
+// the caller's.
 inline Tensor from_blob(
     void* data,
     torch::headeronly::IntHeaderOnlyArrayRef sizes,
-    torch::headeronly::IntHeaderOnlyArrayRef strides,
     torch::stable::Device device,
     torch::headeronly::ScalarType dtype,
     void (*deleter)(void*)) {
-  STD_TORCH_CHECK(!deleter, "TODO(06.4): hand it on, or copy before 2.11");
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  }
+  STD_TORCH_CHECK(!deleter, "TODO(06.3): hand it on, or copy before 2.11");
   return torch::stable::from_blob(data, sizes, strides, device, dtype);
 }
 //! [from_blob]
@@ -100,7 +95,7 @@ inline Tensor from_blob(
 //! [permute]
 // A view of `self` with its dimensions in the order `dims`.
 inline Tensor permute(const Tensor& self, const std::vector<int64_t>& dims) {
-  STD_TORCH_CHECK(dims.empty(), "TODO(06.5): a wrapper, or a call by name");
+  STD_TORCH_CHECK(dims.empty(), "TODO(06.4): a wrapper, or a call by name");
   return self;
 }
 //! [permute]
@@ -108,9 +103,9 @@ inline Tensor permute(const Tensor& self, const std::vector<int64_t>& dims) {
 //! [current_stream]
 // The device's own handle of its current stream: a cudaStream_t on CUDA.
 inline void* current_stream(int32_t device) {
-  STD_TORCH_CHECK(false, "TODO(06.7): the stream of device ", device);
+  STD_TORCH_CHECK(false, "TODO(06.5): the stream of device ", device);
 }
 //! [current_stream]
 
-} // namespace compat
+} // namespace wb
 #pragma GCC visibility pop

@@ -22,9 +22,9 @@ SOURCE = Path(__file__).resolve().parent
 NAME = "activation"
 
 
-def general(key):
-    """A plain value of build.toml's [general]; Python 3.9 reads no TOML."""
-    text = (SOURCE / "build.toml").read_text()
+def build_toml(section, key):
+    """A plain value of it; Python 3.9 reads no TOML."""
+    text = (SOURCE / "build.toml").read_text().split(f"[{section}]\n")[1]
     return re.search(rf'^{key} = "?([^"\n]*)"?$', text, re.M)[1]
 
 
@@ -41,11 +41,8 @@ def git(*arguments):
 #! [id]
 def unique_id():
     """Names this folder's committed contents; random where there is no git."""
-    tree = git("rev-parse", "--short=7", "HEAD:./")
-    if tree is None:
-        return secrets.token_hex(4)
-    changed = git("status", "--porcelain", "--untracked-files=no", ".")
-    return f"{tree}_dirty" if changed else tree
+    # TODO(08.2): every build has this one.
+    return "1a2b3c4"
 #! [id]
 
 
@@ -72,14 +69,23 @@ def digest(folder):
 #! [digest]
 
 
+def capability(arch):
+    """Of CMake's architecture: 7.5 of 75-real, 9.0a+PTX of 90a."""
+    found = re.fullmatch(r"(\d+)(\d)([af]?)(-real|-virtual)?", arch)
+    if found is None:
+        sys.exit(f"package.py: CMAKE_CUDA_ARCHITECTURES has {arch!r}: the Hub's "
+                 "metadata lists each architecture by its number, as in "
+                 "80-real;90a")
+    major, minor, feature, kind = found.groups()
+    return f"{major}.{minor}{feature}" + ("" if kind == "-real" else "+PTX")
+
+
 #! [metadata]
 def metadata(id, backend, archs, folder):
     """What the loader reads before it imports anything."""
     about = {"type": kind(backend)}
-    if archs:  # of GPUs: CMake's 75-real and 90 are 7.5 and 9.0+PTX
-        about["archs"] = [
-            f"{int(arch.split('-')[0]) / 10}" +
-            ("" if arch.endswith("-real") else "+PTX") for arch in archs]
+    if archs:
+        about["archs"] = [capability(arch) for arch in archs]
     return {
         "name": NAME.replace("_", "-"),
         # TODO(08.6): id, version, license, python-depends, backend and digest.
@@ -89,7 +95,8 @@ def metadata(id, backend, archs, folder):
 
 #! [variant]
 def variant_name(backend):
-    # TODO(08.7): this is a build for torch 2.6 and an older C++ ABI.
+    """After the oldest torch that it runs with, not the one that is here."""
+    # TODO(08.6): this is a build for torch 2.6 and an older C++ ABI.
     return f"torch26-cxx98-{backend}-{platform.machine()}-linux"
 #! [variant]
 

@@ -1,17 +1,24 @@
-# add_chapter(NN_name [TORCH])
+# add_chapter(NN_name [TORCH] [ALLOCATIONS] [INTERPOSED])
 #
 # Builds tests/NN_name_test.cpp and tests/NN_name_bench.cpp, configures
 # solutions/NN_name as a project of its own, and registers the tests NN.solution
-# and NN.bench. With TORCH the test is linked with libtorch.
+# and NN.bench. With TORCH the test is linked with libtorch; with ALLOCATIONS its
+# operator new tells the ledger, and with INTERPOSED it sees the calls by name.
 include(ExternalProject)
 
 function(add_chapter name)
-  cmake_parse_arguments(arg "TORCH" "" "" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;ALLOCATIONS;INTERPOSED" "" "" ${ARGN})
   string(SUBSTRING ${name} 0 2 number)
   string(SUBSTRING ${name} 3 -1 project)
 
   add_executable(${name}_test ${name}_test.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing)
+  if(arg_ALLOCATIONS OR arg_INTERPOSED)
+    target_link_libraries(${name}_test PRIVATE workbook_allocations)
+  endif()
+  if(arg_INTERPOSED)
+    target_link_libraries(${name}_test PRIVATE workbook_interposed)
+  endif()
   if(arg_TORCH)
     target_link_libraries(${name}_test PRIVATE workbook_torch)
   endif()
@@ -30,6 +37,10 @@ function(add_chapter name)
   endif()
   if(outside)
     list(APPEND from_outside -DCMAKE_PROJECT_INCLUDE:FILEPATH=${outside})
+  endif()
+  # A warning is an error; but g++ warns wrongly of code with sanitizers in it.
+  if(NOT CMAKE_PROJECT_INCLUDE OR CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    list(APPEND from_outside -DCMAKE_CXX_FLAGS:STRING=-Werror)
   endif()
   ExternalProject_Add(${name}
     SOURCE_DIR ${CMAKE_SOURCE_DIR}/solutions/${name}

@@ -3,7 +3,8 @@
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # -g1 has what a stack trace needs; -g costs a third of the compile time more.
-set(CMAKE_CXX_FLAGS_DEBUG "-Og -g1")
+# So does -Og, with which Clang takes three times as long as without.
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 
 # Left out is what takes up to a quarter of the compile time: checks at each use
 # of a pointer. AddressSanitizer sees those that point to nothing.
@@ -11,9 +12,12 @@ set(sanitizers
   -fsanitize=address,undefined -fno-sanitize-recover=undefined
   -fno-sanitize=null,alignment,vptr,object-size
   -fno-omit-frame-pointer)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
-    CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
-  # What is not initialised is not zero by chance. GCC 12 then warns wrongly.
+# What is not initialised is not zero by chance. GCC 12 then warns wrongly.
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Clang warns that a loop with checks in it is not vectorised.
+  list(APPEND sanitizers -ftrivial-auto-var-init=pattern -Wno-pass-failed)
+  add_compile_definitions(__SANITIZE_ADDRESS__=1) # GCC has it by itself
+elseif(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
   list(APPEND sanitizers
     -ftrivial-auto-var-init=pattern -Wno-maybe-uninitialized)
 endif()
@@ -33,23 +37,40 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 
 include(${CMAKE_CURRENT_LIST_DIR}/probe.cmake)
 
-# GCC takes the first precompiled header that fits the flags from the folder
-# ${WORKBOOK_PCH}.gch, and the header itself where none does. Not for a file
-# with options of its own: GCC 12 crashes on a header made for another -O.
-function(workbook_precompiled_header)
+# A learner compiles the same files again and again: the tool precompiles what
+# they include from torch. A file with options of its own does without, unless it
+# is one that they edit: then its options are those of all, and it is optimised as
+# little, which takes longer than what it saves.
+option(WORKBOOK_PCH "Precompile torch's headers" OFF)
+set(WORKBOOK_EDITED "" CACHE STRING "The files that a learner edits")
+function(workbook_precompile_headers)
   get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    if(NOT type STREQUAL "SHARED_LIBRARY")
+      continue()
+    endif()
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    set(header headeronly.h)
+    if(libraries MATCHES "torch_cpu")
+      set(header stable.h)
+    endif()
+    target_precompile_headers(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch/${header}>)
     get_target_property(sources ${target} SOURCES)
-    list(FILTER sources INCLUDE REGEX "\\.cpp$")
     foreach(source IN LISTS sources)
       get_property(options SOURCE ${source} PROPERTY COMPILE_OPTIONS)
-      if(NOT options)
-        set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS
-          -include "${WORKBOOK_PCH}")
+      if(options AND source IN_LIST WORKBOOK_EDITED)
+        set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS "")
+        list(FILTER options EXCLUDE REGEX "^-O")
+        target_compile_options(
+          ${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
+      elseif(options)
+        set_property(SOURCE ${source} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
       endif()
     endforeach()
   endforeach()
 endfunction()
-if(WORKBOOK_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  cmake_language(DEFER CALL workbook_precompiled_header)
+if(WORKBOOK_PCH)
+  cmake_language(DEFER CALL workbook_precompile_headers)
 endif()

@@ -8,7 +8,7 @@ function(workbook_add_probe)
   target_compile_definitions(probe
     PRIVATE TORCH_TARGET_VERSION=0x020a000000000000)
   target_compile_features(probe PRIVATE cxx_std_17)
-  target_compile_options(probe PRIVATE -Wall -Wextra)
+  target_compile_options(probe PRIVATE -Wall -Wextra -Wno-unknown-pragmas)
   target_link_libraries(probe PRIVATE ${TORCH_ROOT}/lib/libtorch_cpu.so)
   set_target_properties(probe PROPERTIES
     CXX_EXTENSIONS OFF

@@ -3,21 +3,36 @@
 // child: OpenMP's threads are not there. The child reports no leaks.
 #pragma once
 
-#include "dispatcher.h"
-
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <exception>
-#include <stdexcept>
+#include <functional>
 #include <string>
+#include <type_traits>
 
 namespace workbook {
+
+class GuardedStack;
+
+namespace detail {
+
+std::string text_in_child(
+    const std::function<std::string()>& f, const GuardedStack* stack);
+
+} // namespace detail
+
+// What `f` returns in a child, "returned" if that is nothing; else how the
+// child ended: "threw: ...", "SIGSEGV", and "SIGSEGV at slot 1 of a stack of 1"
+// where that is beyond the end of `stack`.
+template <typename F>
+std::string in_child(const F& f, const GuardedStack* stack = nullptr) {
+  if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+    const auto returned = [&f] {
+      f();
+      return std::string("returned");
+    };
+    return detail::text_in_child(returned, stack);
+  } else {
+    return detail::text_in_child(f, stack);
+  }
+}
 
 // How a child ended: by a signal, or with an exit status if `signal` is 0.
 struct Ending {
@@ -28,66 +43,6 @@ struct Ending {
 
 // Calls `f` in a child. An exception that leaves `f` ends the child as one does
 // that leaves a static initialiser.
-template <class F>
-Ending ending_in_child(const F& f) {
-  std::fflush(nullptr); // else the child would write it once more
-  const CapturedStderr captured;
-  const pid_t child = fork();
-  if (child == 0) {
-    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE}) {
-      std::signal(signal, SIG_DFL); // not the sanitizer's report
-    }
-    const rlimit none{};
-    setrlimit(RLIMIT_CORE, &none);
-    try {
-      f();
-    } catch (...) {
-      std::terminate();
-    }
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return {
-      WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-      WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-      captured.text()};
-}
-
-// The text that `f` gives in a child; what it throws, as text; or "(SIGSEGV)".
-template <class F>
-std::string text_in_child(const F& f) {
-  int ends[2];
-  if (pipe(ends) != 0) {
-    throw std::runtime_error("pipe");
-  }
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    std::string text;
-    try {
-      text = f();
-    } catch (const std::exception& error) {
-      text = error.what();
-    }
-    (void)!write(ends[1], text.data(), text.size());
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (ssize_t size = 0;
-       (size = read(ends[0], buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<size_t>(size));
-  }
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFSIGNALED(status)) {
-    return std::string("(SIG") + sigabbrev_np(WTERMSIG(status)) + ")";
-  }
-  return status == 0 ? text : "(the process ended early)";
-}
+Ending ending_in_child(const std::function<void()>& f);
 
 } // namespace workbook

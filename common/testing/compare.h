@@ -65,7 +65,9 @@ inline double nearest(const Format& format, double exact) {
 
 // How far `got` is from `exact`, in ulp: at most 0.5 if it is correctly
 // rounded. Zero for two NaN or two equal infinities, infinite for a mismatch.
-inline double ulp_error(const Format& format, double got, double exact) {
+// What is below `smallest` is judged by the ulp of that: by its absolute error.
+inline double ulp_error(
+    const Format& format, double got, double exact, double smallest = 0) {
   if (std::isnan(got) || std::isnan(exact)) {
     return std::isnan(got) && std::isnan(exact)
         ? 0
@@ -76,8 +78,8 @@ inline double ulp_error(const Format& format, double got, double exact) {
         ? 0
         : std::numeric_limits<double>::infinity();
   }
-  return std::abs(got - exact) /
-      ulp(format, std::min(std::abs(exact), format.max));
+  const double size = std::max(smallest, std::abs(exact));
+  return std::abs(got - exact) / ulp(format, std::min(size, format.max));
 }
 
 // "" if every element of `got` is within `tolerance` ulp of `exact`, else a
@@ -85,20 +87,30 @@ inline double ulp_error(const Format& format, double got, double exact) {
 // "element 3 of 8: got 0.5, expected 0.25 (8388608 ulp off, 1 allowed); ...".
 template <class T>
 std::string first_difference(
-    std::span<const T> got, std::span<const double> exact, double tolerance) {
+    std::span<const T> got,
+    std::span<const double> exact,
+    double tolerance,
+    double smallest = 0) {
   std::ostringstream text;
   if (got.size() != exact.size()) {
     text << "got " << got.size() << " elements, expected " << exact.size();
     return text.str();
   }
   const auto error_of = [&](size_t i) {
-    return ulp_error(kFormat<T>, static_cast<double>(got[i]), exact[i]);
+    return ulp_error(
+        kFormat<T>, static_cast<double>(got[i]), exact[i], smallest);
   };
   size_t first = got.size(), worst = 0, wrong = 0;
+  double most = -1;
   for (size_t i = 0; i < got.size(); ++i) {
-    if (!(error_of(i) <= tolerance)) {
+    const double error = error_of(i);
+    if (!(error <= tolerance)) {
       first = std::min(first, i);
-      worst = wrong++ == 0 || error_of(i) > error_of(worst) ? i : worst;
+      ++wrong;
+      if (error > most) {
+        most = error;
+        worst = i;
+      }
     }
   }
   if (wrong == 0) {

@@ -1,11 +1,8 @@
-// What is allocated and deleted, block by block. Replaces operator new and
-// delete of the whole process, libtorch's too: include it in one file only.
+// What is allocated and deleted, block by block. It is told by operator new and
+// delete: a program that wants it links the library workbook_allocations.
 #pragma once
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 namespace workbook {
@@ -15,18 +12,8 @@ namespace workbook {
 // One at a time.
 class Ledger {
  public:
-  Ledger() {
-    size_ = 0;
-    active_ = true;
-  }
-  ~Ledger() {
-    active_ = false;
-    for (size_t i = 0; i < size_; ++i) {
-      if (blocks_[i].deletions > 0) {
-        std::free(blocks_[i].address);
-      }
-    }
-  }
+  Ledger();
+  ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -34,22 +21,13 @@ class Ledger {
 
   // How often a block was deleted: 0 while it is alive; kUnknown if it was
   // allocated before the ledger, by another thread, or not by operator new.
-  static int deletions(const void* address) {
-    const Block* block = find(address);
-    return block == nullptr ? kUnknown : block->deletions;
-  }
-  static size_t alive() {
-    return count([](const Block& block) { return block.deletions == 0; });
-  }
-  static size_t deleted_twice() {
-    return count([](const Block& block) { return block.deletions > 1; });
-  }
+  static int deletions(const void* address);
+  static size_t alive();
+  static size_t deleted_twice();
 
   // The allocation after the next `n` fails; -1: none does. True if the failure
   // that was asked for before has not come.
-  static bool fail_after(int n) {
-    return std::exchange(fail_after_, n) >= 0;
-  }
+  static bool fail_after(int n);
 
   // While a Pause lives, this thread's new blocks are not followed; while a
   // Follow lives in it, they are again.
@@ -69,75 +47,14 @@ class Ledger {
   using Pause = Switch<true>;
   using Follow = Switch<false>;
 
-  static void* allocate(size_t bytes) {
-    const bool follow = active_ && !paused_;
-    if (follow && fail_after_ >= 0 && fail_after_-- == 0) {
-      throw std::bad_alloc();
-    }
-    void* address = std::malloc(bytes == 0 ? 1 : bytes);
-    if (address == nullptr) {
-      throw std::bad_alloc();
-    }
-    if (follow) {
-      if (size_ == kCapacity) {
-        std::fputs("ledger: too many allocations\n", stderr);
-        std::abort();
-      }
-      blocks_[size_++] = {address, 0};
-    }
-    return address;
-  }
+  // What operator new and delete do.
+  static void* allocate(size_t bytes);
+  static void deallocate(void* address);
   // True if the block is one of the ledger's, which then keeps it.
-  static bool count_deletion(const void* address) {
-    Block* block = find(address);
-    if (block != nullptr) {
-      ++block->deletions;
-    }
-    return block != nullptr;
-  }
+  static bool count_deletion(const void* address);
 
  private:
-  struct Block {
-    void* address;
-    int deletions;
-  };
-  static constexpr size_t kCapacity = size_t{1} << 14;
-
-  // From the newest: what is looked for is mostly young.
-  static Block* find(const void* address) {
-    for (size_t i = active_ ? size_ : 0; i > 0; --i) {
-      if (blocks_[i - 1].address == address) {
-        return &blocks_[i - 1];
-      }
-    }
-    return nullptr;
-  }
-  template <class Predicate>
-  static size_t count(const Predicate& predicate) {
-    size_t result = 0;
-    for (size_t i = 0; i < size_; ++i) {
-      result += predicate(blocks_[i]);
-    }
-    return result;
-  }
-
-  static inline thread_local bool active_ = false;
   static inline thread_local bool paused_ = false;
-  static inline int fail_after_ = -1;
-  static inline size_t size_ = 0;
-  static inline Block blocks_[kCapacity];
 };
 
 } // namespace workbook
-
-void* operator new(size_t bytes) {
-  return workbook::Ledger::allocate(bytes);
-}
-void operator delete(void* address) noexcept {
-  if (address != nullptr && !workbook::Ledger::count_deletion(address)) {
-    std::free(address);
-  }
-}
-void operator delete(void* address, size_t) noexcept {
-  operator delete(address);
-}

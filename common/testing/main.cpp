@@ -1,25 +1,30 @@
-// The main of every test executable: doctest's, which first loads the library
-// under test, limits the time of a case, writes what happened as JSON lines
-// (--report=FILE) and checks for leaks once, after the last case.
+// The main function of every test program: doctest's, which first loads the
+// library under test, limits the time of a case and checks for leaks once,
+// after the last case, unless one failed. Besides doctest's options:
 //
-//   --library=FILE   the implementation under test; "-": its name comes from
-//                    stdin, when it has been built
-//   --report=FILE    one JSON object a line: loading, case, failure, end, leaks
+//   --library=FILE   the implementation under test
+//   --serve          each line of stdin is a library, a tab, and which cases to
+//                    run on it, in a process of their own; when that has ended,
+//                    a line "\0ended N" has its status, or minus its signal
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
-//   --seed=N         of the random shapes (default 1)
 //
-// Exit status: 0 passed, 1 failed, 2 bad arguments, 3 the library does not
+// ./workbook check starts a server while the compiler works: libtorch, and the
+// symbolizer that reads it, are loaded once, and each process is a fork. Of
+// --reporters=xml --out=FILE the file is empty while the library is loaded, and
+// ends early where the process does.
+//
+// Exit status: 0 passed, 1 failed, 3 the library does not
 // load, 4 a leak, 124 a case took too long.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS // a crash is the sanitizer's to report
-#include "fact.h"
+#include "asan.h"
 #include "library.h"
-#include "random.h"
 
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -31,7 +36,7 @@
 #include <stdexcept>
 #include <string>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if WORKBOOK_ASAN
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
 
@@ -51,67 +56,18 @@ extern "C" const char* __lsan_default_suppressions() {
 
 namespace {
 
-struct Arguments {
-  std::string library;
-  int report = -1; // file descriptor
-  unsigned timeout = 60;
-  uint64_t seed = 1;
-};
-Arguments arguments;
+enum Status { kFailed = 1, kDoesNotLoad = 3, kLeaked };
+
+std::string library;
 void* handle = nullptr;
-
-// One line of the report: {"event": "case", "name": "01.1 ..."}.
-class Event {
- public:
-  explicit Event(const char* name) : line_("{\"event\": \"") {
-    line_ += name;
-    line_ += '"';
-  }
-  Event& with(const char* key, const char* value) {
-    line_ += std::string(", \"") + key + "\": \"";
-    for (const char* c = value ? value : ""; *c != 0; ++c) {
-      if (*c == '"' || *c == '\\') {
-        line_ += '\\';
-        line_ += *c;
-      } else if (static_cast<unsigned char>(*c) < 0x20) {
-        char escaped[8];
-        std::snprintf(escaped, sizeof(escaped), "\\u%04x", *c);
-        line_ += escaped;
-      } else {
-        line_ += *c;
-      }
-    }
-    line_ += '"';
-    return *this;
-  }
-  Event& with(const char* key, double value) {
-    char number[32];
-    std::snprintf(number, sizeof(number), "%.9g", value);
-    line_ += std::string(", \"") + key + "\": " + number;
-    return *this;
-  }
-  ~Event() {
-    line_ += "}\n";
-    if (arguments.report >= 0 &&
-        write(arguments.report, line_.data(), line_.size()) < 0) {
-      std::perror("writing the report");
-    }
-  }
-
- private:
-  std::string line_;
-};
+unsigned timeout = 60;
 
 // The interrupted instruction and its stack name the line that loops; then the
 // process ends. (In a stack trace alone the line may be the one before.)
 void on_alarm(int, siginfo_t*, [[maybe_unused]] void* context) {
-  static const char event[] = "{\"event\": \"timeout\"}\n";
-  if (arguments.report >= 0) {
-    (void)!write(arguments.report, event, sizeof(event) - 1);
-  }
   static const char text[] = "a case took longer than --timeout allows\n";
   (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-#if defined(__SANITIZE_ADDRESS__)
+#if WORKBOOK_ASAN
 #if defined(__x86_64__)
   const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
   char where[512] = {};
@@ -127,75 +83,44 @@ void on_alarm(int, siginfo_t*, [[maybe_unused]] void* context) {
   _exit(124);
 }
 
-struct Reporter : doctest::IReporter {
-  explicit Reporter(const doctest::ContextOptions&) {}
+void load() {
+  if (library.empty()) {
+    return;
+  }
+  alarm(timeout);
+  handle = dlopen(library.c_str(), RTLD_NOW);
+  alarm(0);
+  if (handle == nullptr) {
+    std::fprintf(stderr, "the library does not load: %s\n", dlerror());
+    _exit(kDoesNotLoad);
+  }
+}
 
-  void test_case_start(const doctest::TestCaseData& data) override {
-    Event("case")
-        .with("name", data.m_name)
-        .with("file", data.m_file.c_str())
-        .with("line", data.m_line);
-    alarm(arguments.timeout);
+// Hears of each case before doctest's reporters do.
+struct Listener : doctest::IReporter {
+  explicit Listener(const doctest::ContextOptions&) {}
+
+  void test_run_start() override {
+    load();
   }
-  void test_case_end(const doctest::CurrentTestCaseStats& stats) override {
+  void test_case_start(const doctest::TestCaseData&) override {
+    alarm(timeout);
+  }
+  void test_case_end(const doctest::CurrentTestCaseStats&) override {
     alarm(0);
-    Event("end")
-        .with("seconds", stats.seconds)
-        .with("failures", stats.numAssertsFailedCurrentTest);
-  }
-  void log_assert(const doctest::AssertData& data) override {
-    if (!data.m_failed) {
-      return;
-    }
-    Event("failure")
-        .with("file", data.m_file)
-        .with("line", data.m_line)
-        .with("expression", data.m_expr)
-        .with("values", data.m_decomp.c_str())
-        .with("exception", data.m_threw ? data.m_exception.c_str() : "")
-        .with("context", contexts().c_str());
-  }
-  void log_message(const doctest::MessageData& data) override {
-    if (data.m_severity & doctest::assertType::is_warn) {
-      return;
-    }
-    Event("failure")
-        .with("file", data.m_file)
-        .with("line", data.m_line)
-        .with("expression", data.m_string.c_str());
-  }
-  void test_case_exception(const doctest::TestCaseException& error) override {
-    Event("failure")
-        .with("exception", error.error_string.c_str())
-        .with("context", contexts().c_str());
   }
 
   void report_query(const doctest::QueryData&) override {}
-  void test_run_start() override {}
   void test_run_end(const doctest::TestRunStats&) override {}
   void test_case_reenter(const doctest::TestCaseData&) override {}
+  void test_case_exception(const doctest::TestCaseException&) override {}
   void subcase_start(const doctest::SubcaseSignature&) override {}
   void subcase_end() override {}
+  void log_assert(const doctest::AssertData&) override {}
+  void log_message(const doctest::MessageData&) override {}
   void test_case_skipped(const doctest::TestCaseData&) override {}
-
- private:
-  // What INFO() and CAPTURE() said, and the seed.
-  static std::string contexts() {
-    std::ostringstream text;
-    const auto* const* active = get_active_contexts();
-    for (int i = 0; i < get_num_active_contexts(); ++i) {
-      active[i]->stringify(&text);
-      text << "; ";
-    }
-    const auto* ended = get_stringified_contexts();
-    for (int i = 0; i < get_num_stringified_contexts(); ++i) {
-      text << ended[i] << "; ";
-    }
-    text << "seed " << arguments.seed;
-    return text.str();
-  }
 };
-REGISTER_LISTENER("report", 1, Reporter);
+REGISTER_LISTENER("workbook", 1, Listener);
 
 bool starts_with(const char* text, const char* prefix, const char*& rest) {
   const size_t length = std::strlen(prefix);
@@ -205,9 +130,7 @@ bool starts_with(const char* text, const char* prefix, const char*& rest) {
 
 } // namespace
 
-namespace workbook {
-
-void* library_symbol(const std::string& name) {
+void* workbook::library_symbol(const std::string& name) {
   if (handle == nullptr) {
     throw std::runtime_error("no --library=FILE was given, so no " + name);
   }
@@ -215,75 +138,79 @@ void* library_symbol(const std::string& name) {
   void* address = dlsym(handle, name.c_str());
   if (address == nullptr) {
     throw std::runtime_error(
-        arguments.library + " does not export " + name + ": " + dlerror());
+        library + " does not export " + name + ": " + dlerror());
   }
   return address;
 }
 
-uint64_t seed() {
-  return arguments.seed;
+namespace {
+
+// Those of `cases`, or all that the arguments ask for.
+int run(int argc, char** argv, const std::string& cases) {
+  doctest::Context context(1, argv);
+  context.setOption("rand-seed", 1);
+  context.applyCommandLine(argc, argv);
+  if (!cases.empty()) {
+    context.addFilter("test-case", cases.c_str());
+  }
+  int status = context.run();
+  if (context.shouldExit()) {
+    return status;
+  }
+#if WORKBOOK_ASAN // what fails half-way may well leak
+  if (status == 0 && __lsan_do_recoverable_leak_check() != 0) {
+    status = kLeaked;
+  }
+#endif
+  std::fflush(nullptr);
+  return status;
 }
 
-void fact(const std::string& what, const std::string& value) {
-  Event("fact").with("what", what.c_str()).with("value", value.c_str());
+int serve(int argc, char** argv) {
+#if WORKBOOK_ASAN
+  if (void* torch = dlsym(RTLD_DEFAULT, "aoti_torch_delete_tensor_object")) {
+    char name[8];
+    __sanitizer_symbolize_pc(torch, "%f", name, sizeof(name));
+  }
+#endif
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const size_t tab = line.find('\t');
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+      setvbuf(stdout, nullptr, _IOLBF, 0); // what is printed before a crash
+      library = line.substr(0, tab);
+      _exit(run(argc, argv, line.substr(tab + 1)));
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::printf(
+        "%cended %d\n",
+        '\0',
+        WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+    std::fflush(stdout);
+  }
+  return 0;
 }
 
-} // namespace workbook
+} // namespace
 
 int main(int argc, char** argv) {
-  doctest::Context context(argc, argv);
+  bool serves = false;
   const char* rest = nullptr;
   for (int i = 1; i < argc; ++i) {
     if (starts_with(argv[i], "--library=", rest)) {
-      arguments.library = rest;
-    } else if (starts_with(argv[i], "--report=", rest)) {
-      arguments.report =
-          open(rest, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-      if (arguments.report < 0) {
-        std::perror(rest);
-        return 2;
-      }
+      library = rest;
     } else if (starts_with(argv[i], "--timeout=", rest)) {
-      arguments.timeout =
-          static_cast<unsigned>(std::strtoul(rest, nullptr, 10));
-    } else if (starts_with(argv[i], "--seed=", rest)) {
-      arguments.seed = std::strtoull(rest, nullptr, 10);
+      timeout = static_cast<unsigned>(std::strtoul(rest, nullptr, 10));
     }
+    serves = serves || std::strcmp(argv[i], "--serve") == 0;
   }
   struct sigaction action = {};
   action.sa_sigaction = on_alarm;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGALRM, &action, nullptr);
-
-  if (arguments.library == "-" && !std::getline(std::cin, arguments.library)) {
-    return 2;
-  }
-  if (!arguments.library.empty()) {
-    Event("loading"); // may be the last: a registration can end the process
-    alarm(arguments.timeout);
-    handle = dlopen(arguments.library.c_str(), RTLD_NOW);
-    alarm(0);
-    if (handle == nullptr) {
-      const std::string reason = dlerror();
-      Event("load").with("error", reason.c_str());
-      std::fprintf(stderr, "the library does not load: %s\n", reason.c_str());
-      return 3;
-    }
-  }
-
-  int status = context.run();
-  if (context.shouldExit()) {
-    return status;
-  }
-#if defined(__SANITIZE_ADDRESS__)
-  const bool leaked = __lsan_do_recoverable_leak_check() != 0;
-  Event("leaks").with("found", leaked ? 1 : 0);
-  if (leaked && status == 0) {
-    status = 4;
-  }
-#else
-  Event("leaks").with("found", -1); // not checked
-#endif
-  std::fflush(nullptr);
-  _exit(status); // the leak check has been made, and libtorch exits slowly
+  // Leaks have been looked for, and libtorch exits slowly.
+  _exit(serves ? serve(argc, argv) : run(argc, argv, ""));
 }

@@ -1,13 +1,18 @@
-// Random shapes and values, the same in every run unless --seed says otherwise.
+// Random shapes and values, the same in every run unless doctest's --rand-seed
+// says otherwise.
 #pragma once
+
+#include <doctest/doctest.h>
 
 #include <cstdint>
 #include <random>
 
 namespace workbook {
 
-// The seed of this run: --seed=N, else 1. Reported with every failure.
-uint64_t seed();
+// The seed of this run: --rand-seed=N, else 1.
+inline uint64_t seed() {
+  return doctest::getContextOptions()->rand_seed;
+}
 
 class Random {
  public:

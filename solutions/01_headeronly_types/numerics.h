@@ -1,37 +1,28 @@
-// Steps 01.1 to 01.4: one element at a time.
+// One element at a time: what bits mean, and how a result is rounded.
 #pragma once
 
-#include <torch/headeronly/core/ScalarType.h>
+#include "dispatch.h"
+
+#include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Exception.h>
 #include <torch/headeronly/util/Float8_e5m2.h>
 #include <torch/headeronly/util/bit_cast.h>
 
 #include <cmath>
 #include <cstdint>
-#include <stdexcept>
+
+namespace wb {
 
 using torch::headeronly::BFloat16;
 using torch::headeronly::bit_cast;
 using torch::headeronly::Float8_e5m2;
-using torch::headeronly::Half;
-using torch::headeronly::ScalarType;
 
-//! [element_size]
-// Bytes of one element. Throws for a dtype that silu_and_mul does not take.
-inline int64_t element_size(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Float:
-      return sizeof(float);
-    case ScalarType::Half:
-      return sizeof(Half);
-    case ScalarType::BFloat16:
-      return sizeof(BFloat16);
-    default:
-      STD_TORCH_CHECK(
-          false, "dtype must be Float, Half or BFloat16, got ", dtype);
-  }
+//! [widen_bfloat16]
+// The float that the 16 bits of a BFloat16 stand for.
+inline float widen_bfloat16(uint16_t bits) {
+  return bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
-//! [element_size]
+//! [widen_bfloat16]
 
 //! [round_to_bfloat16]
 // The nearest BFloat16, ties to even; a NaN stays a NaN.
@@ -57,10 +48,13 @@ inline Float8_e5m2 saturate_to_float8(float value) {
 //! [saturate]
 
 //! [silu_and_mul]
-// silu(gate) * up for one element, computed in float and rounded once.
-template <class T>
+// silu(gate) * up for one element, computed in compute_t and rounded once.
+template <typename T>
 T silu_and_mul(T gate, T up) {
-  const float x = gate;
-  return T(x / (1 + std::exp(-x)) * static_cast<float>(up));
+  const auto x = static_cast<compute_t<T>>(gate);
+  const auto y = static_cast<compute_t<T>>(up);
+  return static_cast<T>(x / (1 + std::exp(-x)) * y);
 }
 //! [silu_and_mul]
+
+} // namespace wb

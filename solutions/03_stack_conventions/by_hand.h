@@ -1,37 +1,26 @@
-// Steps 03.1 to 03.5: the conventions of a stack, by hand. Who calls an op
-// fills an array of slots and reads the returns from it; a kernel finds its
-// arguments in one and leaves its returns there. No value here may be lost or
+// Steps 03.1 to 03.4: the conventions of a stack, by hand. Whoever calls an op
+// fills an array of slots and finds the returns in it; a kernel finds its
+// arguments in one and leaves its returns there. No value may be lost, and none
 // owned twice.
 #pragma once
 
-#include <torch/csrc/stable/library.h>
+#include "stack.h"
+
 #include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <optional>
 #include <tuple>
 
-namespace by_hand {
-
-namespace detail = torch::stable::detail;
-using torch::stable::Tensor;
-
-// Calls an op by name; throws if it fails.
-inline void call(const char* op, const char* overload, StableIValue* slots) {
-  STD_TORCH_CHECK(
-      torch_call_dispatcher(op, overload, slots, TORCH_ABI_VERSION) ==
-          TORCH_SUCCESS,
-      op,
-      " failed");
-}
+namespace wb {
 
 //! [left_to_right]
 // dividend / divisor, by
 // aten::div.Tensor(Tensor self, Tensor other) -> Tensor
 inline Tensor divide(const Tensor& dividend, const Tensor& divisor) {
-  StableIValue slots[] = {detail::from(dividend), detail::from(divisor)};
-  call("aten::div", "Tensor", slots);
-  return detail::to<Tensor>(slots[0]);
+  StableIValue slots[] = {
+      Slot<Tensor>::from(dividend), Slot<Tensor>::from(divisor)};
+  call_slots("aten::div", "Tensor", slots);
+  return Slot<Tensor>::to(slots[0]);
 }
 //! [left_to_right]
 
@@ -39,9 +28,9 @@ inline Tensor divide(const Tensor& dividend, const Tensor& divisor) {
 // Mantissa and exponent, by
 // aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
 inline std::tuple<Tensor, Tensor> frexp(const Tensor& input) {
-  StableIValue slots[2] = {detail::from(input)}; // slots[1] is for a return
-  call("aten::frexp", "Tensor", slots);
-  return {detail::to<Tensor>(slots[0]), detail::to<Tensor>(slots[1])};
+  StableIValue slots[2] = {Slot<Tensor>::from(input)}; // [1] is for a return
+  call_slots("aten::frexp", "Tensor", slots);
+  return {Slot<Tensor>::to(slots[0]), Slot<Tensor>::to(slots[1])};
 }
 //! [max_slots]
 
@@ -53,9 +42,9 @@ inline Tensor square(AtenTensorHandle input) {
   AtenTensorHandle other = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(input, &self));
   TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(input, &other));
-  StableIValue slots[] = {detail::from(self), detail::from(other)};
-  call("aten::mul", "Tensor", slots);
-  return detail::to<Tensor>(slots[0]);
+  StableIValue slots[] = {from_bits(self), from_bits(other)};
+  call_slots("aten::mul", "Tensor", slots);
+  return Slot<Tensor>::to(slots[0]);
 }
 //! [owning_handles]
 
@@ -65,14 +54,16 @@ inline Tensor square(AtenTensorHandle input) {
 inline void multiply_into(
     const Tensor& out, const Tensor& self, const Tensor& other) {
   StableIValue slots[] = {
-      detail::from(self), detail::from(other), detail::from(out)};
-  call("aten::mul", "out", slots);
-  detail::to<Tensor>(slots[0]); // `out` again, by a handle of its own
+      Slot<Tensor>::from(self),
+      Slot<Tensor>::from(other),
+      Slot<Tensor>::from(out)};
+  call_slots("aten::mul", "out", slots);
+  Slot<Tensor>::release(slots[0]); // `out` again, by a handle of its own
 }
 //! [every_return]
 
-// input is [..., 2d]. Copies of its halves, [..., d] each, in this order unless
-// `swap`; the second one is multiplied by `scale`, if there is one.
+// input is [..., 2d]. Copies of its two parts, [..., d] each, in this order
+// unless `swap`; the second one is multiplied by `scale`, if there is one.
 inline std::tuple<Tensor, Tensor> gate_and_up(
     Tensor input, const std::optional<Tensor>& scale, bool swap) {
   using torch::stable::clone, torch::stable::narrow;
@@ -88,13 +79,13 @@ inline std::tuple<Tensor, Tensor> gate_and_up(
 //! [kernel]
 // gate_and_up(Tensor input, Tensor? scale, bool swap) -> (Tensor, Tensor)
 inline void boxed_gate_and_up(StableIValue* slots, uint64_t, uint64_t) {
-  const Tensor input = detail::to<Tensor>(slots[0]);
-  const auto scale = detail::to<std::optional<Tensor>>(slots[1]);
-  const bool swap = detail::to<bool>(slots[2]);
+  const Tensor input = Slot<Tensor>::to(slots[0]);
+  const auto scale = Slot<std::optional<Tensor>>::to(slots[1]);
+  const bool swap = Slot<bool>::to(slots[2]);
   const auto [gate, up] = gate_and_up(input, scale, swap);
-  slots[0] = detail::from(gate);
-  slots[1] = detail::from(up);
+  slots[0] = Slot<Tensor>::from(gate);
+  slots[1] = Slot<Tensor>::from(up);
 }
 //! [kernel]
 
-} // namespace by_hand
+} // namespace wb

@@ -1,149 +1,250 @@
-// slot.h: how a value lies in one slot of 64 bits, and who releases it. Part of
-// stack.h; it needs the stable headers of 2.10 or later and nothing else.
+// slot.h: how a value lies in a slot, the 64 bits in which it passes the ABI
+// boundary, and who owns what a slot points to.
+//   StableIValue slot = Slot<Tensor>::from(x); // owns a reference of its own
+//   Tensor y = Slot<Tensor>::to(slot);         // empties it, also if this
+//   throws Slot<Tensor>::release(slot);               // or: empties it unread
+// A slot of zeros owns nothing, whatever its type. PyTorch's own conversions
+// are torch::stable::detail::from and to; they lose what they hold when they
+// throw.
 #pragma once
 
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/tensor.h>
+#include "codes.h"
 
+#include <torch/csrc/stable/c/shim.h>
+#include <torch/csrc/stable/device.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/Exception.h>
+
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-namespace stack {
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "on a big-endian machine a short value lies at the other end of its slot"
+#endif
 
-namespace detail = torch::stable::detail;
+// Hidden: extensions in one process have each their own.
+#pragma GCC visibility push(hidden)
+namespace wb {
+
+using torch::stable::Device;
 using torch::stable::Tensor;
 
-template <class T, class... Ts>
-inline constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
+//! [bits]
+// The bytes of `value`, which may be a pointer, and zeros behind them.
+template <typename T>
+StableIValue from_bits(T value) {
+  StableIValue slot = 0;
+  std::memcpy(&slot, &value, sizeof(T)); // NOLINT: a pointer's own bytes
+  return slot;
+}
 
-// How a T lies in a slot. give: a new reference to it. take: its value; the
-// slot is consumed, even if this throws. release: drops it unread.
-template <class T>
-struct Bits {
-  static StableIValue give(const T& value) {
-    return detail::from(value);
-  }
-  static T take(StableIValue slot) {
-    return detail::to<T>(slot);
-  }
-  static void release(StableIValue) noexcept {} // they refer to nothing
-};
+// The T in the leading bytes; what is behind them means nothing.
+template <typename T>
+T to_bits(StableIValue slot) {
+  T value;
+  std::memcpy(&value, &slot, sizeof(T)); // NOLINT: likewise
+  return value;
+}
+//! [bits]
 
-template <class T>
-struct Slot : Bits<T> {
+//! [slot]
+template <typename T, typename... Types>
+inline constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
+
+// How a T lies in a slot: in the slot itself, here.
+template <typename T, typename = void>
+struct Slot {
   static_assert(
-      is_one_of<T, bool, int64_t, double, torch::stable::Device> ||
-          is_one_of<T, c10::ScalarType, c10::Layout, c10::MemoryFormat>,
-      "T does not cross: use bool, int64_t, double, std::string, Tensor, ...");
+      is_one_of<T, bool, int64_t, double>,
+      "no schema has a type that is this in C++; these are: bool, int64_t (not "
+      "int), double (not float), std::string, Tensor, ScalarType, Layout, "
+      "MemoryFormat, Device, and std::optional and std::vector of them");
+
+  static StableIValue from(T value) {
+    return from_bits(value);
+  }
+  static T to(StableIValue slot) {
+    return to_bits<T>(slot);
+  }
+  static void release(StableIValue) noexcept {} // it points to nothing
 };
 
-//! [owned]
-using Release = void (*)(StableIValue) noexcept;
-template <class... T>
-inline constexpr Release kRelease[] = {&Slot<T>::release..., nullptr};
-
-// The slots first .. last - 1 of an array are ours. What is still ours at the
-// end is released, so next() is called for each that is taken or handed over.
-struct Owned {
-  StableIValue* slots;
-  const Release* release;
-  size_t first;
-  size_t last;
-  ~Owned() {
-    for (; first < last; ++first) {
-      release[first](slots[first]);
+// Owns one slot with a T in it, and releases it unless it is handed over.
+template <typename T>
+class OwnedSlot {
+ public:
+  explicit OwnedSlot(StableIValue slot) : slot_(slot) {}
+  OwnedSlot(OwnedSlot&& other) noexcept : slot_(other.hand_over()) {}
+  OwnedSlot& operator=(OwnedSlot&&) = delete;
+  ~OwnedSlot() {
+    if (slot_ != 0) {
+      Slot<T>::release(slot_);
     }
   }
-  StableIValue next() noexcept {
-    return slots[first++];
+  StableIValue hand_over() noexcept { // to the caller
+    return std::exchange(slot_, 0);
   }
-};
-//! [owned]
 
+ private:
+  StableIValue slot_;
+};
+//! [slot]
+
+//! [enum]
+// Dtype, layout, memory format: through the codes that libtorch gives.
+template <typename E>
+struct Slot<E, std::enable_if_t<std::is_enum_v<E>>> {
+  static_assert(is_one_of<E, ScalarType, Layout, MemoryFormat>);
+
+  static StableIValue from(E value) {
+    return from_bits(code_of(value));
+  }
+  static E to(StableIValue slot) {
+    return value_of<E>(to_bits<int32_t>(slot));
+  }
+  static void release(StableIValue) noexcept {}
+};
+
+// The index in the lower 32 bits, the code of the type in the upper 32.
 template <>
-struct Slot<Tensor> : Bits<Tensor> {
+struct Slot<Device> {
+  static StableIValue from(const Device& value) {
+    const StableIValue type = from_bits(code_of(value.type()));
+    return type << 32 | static_cast<uint32_t>(value.index());
+  }
+  static Device to(StableIValue slot) {
+    const auto type = value_of<DeviceType>(to_bits<int32_t>(slot >> 32));
+    return Device(type, to_bits<int32_t>(slot));
+  }
+  static void release(StableIValue) noexcept {}
+};
+//! [enum]
+
+//! [tensor]
+template <>
+struct Slot<Tensor> {
+  // A new handle, which is one more reference: `value` keeps its own.
+  static StableIValue from(const Tensor& value) {
+    AtenTensorHandle handle = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(value.get(), &handle));
+    return from_bits(handle);
+  }
+  static Tensor to(StableIValue slot) {
+    return Tensor(to_bits<AtenTensorHandle>(slot)); // steals the reference
+  }
   static void release(StableIValue slot) noexcept {
-    aoti_torch_delete_tensor_object(detail::to<AtenTensorHandle>(slot));
+    aoti_torch_delete_tensor_object(to_bits<AtenTensorHandle>(slot));
   }
 };
+//! [tensor]
 
+//! [string]
 template <>
-struct Slot<std::string> : Bits<std::string> {
-  // Not detail::to, which leaks a copy with the headers of 2.10 to 2.13.
-  static std::string take(StableIValue slot) {
-    const Owned owned{&slot, kRelease<std::string>, 0, 1};
-    const auto handle = detail::to<StringHandle>(slot);
-    const char* data = nullptr;
+struct Slot<std::string> {
+  static StableIValue from(const std::string& value) {
+    StringHandle handle = nullptr;
+    TORCH_ERROR_CODE_CHECK(
+        torch_new_string_handle(value.data(), value.size(), &handle));
+    return from_bits(handle);
+  }
+  static std::string to(StableIValue slot) {
+    const OwnedSlot<std::string> owned(slot);
+    const auto handle = to_bits<StringHandle>(slot);
+    const char* data = nullptr; // borrowed from the handle
     size_t size = 0;
     TORCH_ERROR_CODE_CHECK(torch_string_c_str(handle, &data));
     TORCH_ERROR_CODE_CHECK(torch_string_length(handle, &size));
     return std::string(data, size);
   }
   static void release(StableIValue slot) noexcept {
-    torch_delete_string(detail::to<StringHandle>(slot));
+    torch_delete_string(to_bits<StringHandle>(slot));
   }
 };
+//! [string]
 
-// None is 0. A value lies in a box on the heap, in a slot of its own.
-template <class T>
+//! [optional]
+// None is a null pointer; a value is a pointer to a slot on the heap.
+template <typename T>
 struct Slot<std::optional<T>> {
-  static StableIValue give(const std::optional<T>& value) {
-    // new allocates first, and frees the box again if give throws.
-    return value ? detail::from(new StableIValue(Slot<T>::give(*value))) : 0;
+  static StableIValue from(const std::optional<T>& value) {
+    if (!value.has_value()) {
+      return from_bits<StableIValue*>(nullptr);
+    }
+    auto heap_slot = std::make_unique<StableIValue>();
+    *heap_slot = Slot<T>::from(*value);
+    return from_bits(heap_slot.release());
   }
-  static std::optional<T> take(StableIValue slot) {
-    const std::unique_ptr<StableIValue> box(detail::to<StableIValue*>(slot));
-    return box ? std::optional<T>(Slot<T>::take(*box)) : std::nullopt;
+  static std::optional<T> to(StableIValue slot) {
+    const std::unique_ptr<StableIValue> heap_slot(to_bits<StableIValue*>(slot));
+    if (heap_slot == nullptr) {
+      return std::nullopt;
+    }
+    return Slot<T>::to(*heap_slot);
   }
   static void release(StableIValue slot) noexcept {
-    const std::unique_ptr<StableIValue> box(detail::to<StableIValue*>(slot));
-    if (box) {
-      Slot<T>::release(*box);
+    const std::unique_ptr<StableIValue> heap_slot(to_bits<StableIValue*>(slot));
+    if (heap_slot != nullptr) {
+      const OwnedSlot<T> inner(*heap_slot);
     }
   }
 };
+//! [optional]
 
-// A handle to a vector of slots. An element that was taken leaves a 0.
-template <class T>
+//! [list]
+inline size_t list_size(StableListHandle list) {
+  size_t size = 0;
+  TORCH_ERROR_CODE_CHECK(torch_list_size(list, &size));
+  return size;
+}
+// Moves an element out of a list: a slot of zeros stays behind.
+inline StableIValue take_item(StableListHandle list, size_t index) {
+  StableIValue element = 0;
+  TORCH_ERROR_CODE_CHECK(torch_list_get_item(list, index, &element));
+  TORCH_ERROR_CODE_CHECK(torch_list_set_item(list, index, 0));
+  return element;
+}
+
+template <typename T>
 struct Slot<std::vector<T>> {
-  static StableIValue give(const std::vector<T>& values) {
+  static StableIValue from(const std::vector<T>& values) {
     StableListHandle list = nullptr;
     TORCH_ERROR_CODE_CHECK(torch_new_list_reserve_size(values.size(), &list));
-    StableIValue slot = detail::from(list);
-    Owned owned{&slot, kRelease<std::vector<T>>, 0, 1};
-    for (const T& value : values) { // it has room for each: this cannot fail
-      TORCH_ERROR_CODE_CHECK(torch_list_push_back(list, Slot<T>::give(value)));
+    OwnedSlot<std::vector<T>> owned(from_bits(list));
+    for (const T& value : values) { // it has room for each: no push can fail
+      TORCH_ERROR_CODE_CHECK(torch_list_push_back(list, Slot<T>::from(value)));
     }
-    return owned.next();
+    return owned.hand_over();
   }
-  static std::vector<T> take(StableIValue slot) {
-    const Owned owned{&slot, kRelease<std::vector<T>>, 0, 1};
-    const auto list = detail::to<StableListHandle>(slot);
-    size_t size = 0;
-    TORCH_ERROR_CODE_CHECK(torch_list_size(list, &size));
+  static std::vector<T> to(StableIValue slot) {
+    const OwnedSlot<std::vector<T>> owned(slot);
+    const auto list = to_bits<StableListHandle>(slot);
+    const size_t size = list_size(list);
     std::vector<T> values;
+    values.reserve(size);
     for (size_t i = 0; i < size; ++i) {
-      StableIValue element = 0;
-      TORCH_ERROR_CODE_CHECK(torch_list_get_item(list, i, &element));
-      TORCH_ERROR_CODE_CHECK(torch_list_set_item(list, i, 0)); // ours now
-      values.push_back(Slot<T>::take(element));
+      values.push_back(Slot<T>::to(take_item(list, i)));
     }
     return values;
   }
   static void release(StableIValue slot) noexcept {
-    const auto list = detail::to<StableListHandle>(slot);
+    const auto list = to_bits<StableListHandle>(slot);
     size_t size = 0;
     torch_list_size(list, &size);
     for (size_t i = 0; i < size; ++i) {
       StableIValue element = 0;
-      if (!torch_list_get_item(list, i, &element) && element != 0) {
-        Slot<T>::release(element);
-      }
+      torch_list_get_item(list, i, &element);
+      const OwnedSlot<T> owned(element); // released, if it was not taken
     }
-    torch_delete_list(list); // not its elements
+    torch_delete_list(list); // not what its elements point to
   }
 };
+//! [list]
 
-} // namespace stack
+} // namespace wb
+#pragma GCC visibility pop

@@ -4,31 +4,35 @@
 #include "stack.h"
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <cstdint>
 #include <vector>
 
+namespace wb {
 namespace {
-
-using torch::stable::Tensor;
 
 //! [silu_and_mul]
 // silu_and_mul(Tensor(a!) out, Tensor input) -> ()
-// input is [..., 2d], out is [..., d]: silu(first half) * second half.
+// input is [..., 2d], out is [..., d]: silu(first part) * second part.
 void boxed_silu_and_mul(
     StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
-  const auto [out, input] = stack::take<Tensor, Tensor>(slots, num_args);
-  const auto [halves] = stack::call<std::vector<Tensor>>(
-      "aten::chunk", "", input, int64_t{2}, int64_t{-1});
-  STD_TORCH_CHECK(halves.size() == 2, "input must end in an even size");
-  const auto [gate] = stack::call<Tensor>("aten::silu", "", halves[0]);
-  stack::call<Tensor>("aten::mul", "out", gate, halves[1], out);
-  stack::give(slots, num_returns);
+  const auto [out, input] = to_values<Tensor, Tensor>(slots, num_args);
+  const auto [pairs] = call_by_name<Tensor>( // [..., 2, d], or it is refused
+      "aten::unflatten",
+      "int",
+      input,
+      int64_t{-1},
+      std::vector<int64_t>{2, -1});
+  const auto [parts] = call_by_name<std::vector<Tensor>>(
+      "aten::unbind", "int", pairs, int64_t{-2});
+  const auto [gate] = call_by_name<Tensor>("aten::silu", "", parts.at(0));
+  call_by_name<Tensor>("aten::mul", "out", gate, parts.at(1), out);
+  from_values(slots, num_returns);
 }
 //! [silu_and_mul]
 
 } // namespace
+} // namespace wb
 
 STABLE_TORCH_LIBRARY(wb03, m) {
   m.def(
@@ -38,6 +42,6 @@ STABLE_TORCH_LIBRARY(wb03, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(wb03, CompositeExplicitAutograd, m) {
-  m.impl("gate_and_up", &by_hand::boxed_gate_and_up);
-  m.impl("silu_and_mul", &boxed_silu_and_mul);
+  m.impl("gate_and_up", &wb::boxed_gate_and_up);
+  m.impl("silu_and_mul", &wb::boxed_silu_and_mul);
 }

@@ -9,10 +9,7 @@
 #include <tuple>
 #include <vector>
 
-using call_op::call;
-using call_op::Op;
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
+namespace wb {
 
 using Dims = std::vector<int64_t>;
 using MaybeDims = std::optional<Dims>;
@@ -22,7 +19,7 @@ using MaybeTensor = std::optional<Tensor>;
 //! [sum]
 // aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *,
 //                       ScalarType? dtype=None) -> Tensor
-inline constexpr Op<Tensor(Tensor, MaybeDims, bool, MaybeDtype)> sum_dim{
+inline constexpr OpDecl<Tensor(Tensor, MaybeDims, bool, MaybeDtype)> sum_dim{
     "aten::sum", "dim_IntList"};
 //! [sum]
 
@@ -34,11 +31,11 @@ inline Tensor sum(const Tensor& input, const Dims& dims) {
 //! [max]
 // aten::max.dim(Tensor self, int dim, bool keepdim=False)
 //     -> (Tensor values, Tensor indices)
-inline constexpr Op<std::tuple<Tensor, Tensor>(Tensor, int64_t, bool)> max_dim{
-    "aten::max", "dim"};
+inline constexpr OpDecl<std::tuple<Tensor, Tensor>(Tensor, int64_t, bool)>
+    max_dim{"aten::max", "dim"};
 
 // aten::maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
-inline constexpr Op<Tensor(Tensor, Tensor, Tensor)> maximum_out{
+inline constexpr OpDecl<Tensor(Tensor, Tensor, Tensor)> maximum_out{
     "aten::maximum", "out"};
 //! [max]
 
@@ -56,7 +53,7 @@ inline void maximum_into(
 //! [scalar]
 // Not aten::clamp: that has Scalars.
 // aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
-inline constexpr Op<Tensor(Tensor, MaybeTensor, MaybeTensor)> clamp_tensor{
+inline constexpr OpDecl<Tensor(Tensor, MaybeTensor, MaybeTensor)> clamp_tensor{
     "aten::clamp", "Tensor"};
 
 // self, but at most `most`.
@@ -72,3 +69,5 @@ inline Tensor add(const Tensor& self, const Tensor& other, double alpha) {
   return Tensor(result); // and what comes out is ours
 }
 //! [scalar]
+
+} // namespace wb

@@ -2,7 +2,7 @@
 // compared with the schemas of libtorch. Part of call_op.h.
 #pragma once
 
-#include "stack.h"
+#include "slot.h"
 
 #include <optional>
 #include <string>
@@ -10,14 +10,11 @@
 
 // Hidden: each library has a list of its own, also in a process with others.
 #pragma GCC visibility push(hidden)
-namespace call_op {
-
-using torch::stable::Tensor;
+namespace wb {
 
 //! [types]
-// A type as schemas have it; null if it does not cross.
-template <class T>
-inline constexpr const char* kName = nullptr;
+// What schemas call a type. The enums have their names from codes.h; a type
+// without one is not supported.
 template <>
 inline constexpr const char* kName<bool> = "bool";
 template <>
@@ -29,41 +26,35 @@ inline constexpr const char* kName<std::string> = "str";
 template <>
 inline constexpr const char* kName<Tensor> = "Tensor";
 template <>
-inline constexpr const char* kName<c10::ScalarType> = "ScalarType";
-template <>
-inline constexpr const char* kName<c10::Layout> = "Layout";
-template <>
-inline constexpr const char* kName<c10::MemoryFormat> = "MemoryFormat";
-template <>
-inline constexpr const char* kName<torch::stable::Device> = "Device";
+inline constexpr const char* kName<Device> = "Device";
 
-template <class T>
-struct Type {
-  static constexpr bool crosses = kName<T> != nullptr;
+template <typename T>
+struct SchemaType {
+  static constexpr bool supported = kName<T> != nullptr;
   static std::string text() {
     return kName<T>;
   }
 };
-template <class T>
-struct Type<std::optional<T>> {
-  static constexpr bool crosses = Type<T>::crosses;
+template <typename T>
+struct SchemaType<std::optional<T>> {
+  static constexpr bool supported = SchemaType<T>::supported;
   static std::string text() {
-    return Type<T>::text() + "?";
+    return SchemaType<T>::text() + "?";
   }
 };
-template <class T>
-struct Type<std::vector<T>> {
-  static constexpr bool crosses = Type<T>::crosses;
+template <typename T>
+struct SchemaType<std::vector<T>> {
+  static constexpr bool supported = SchemaType<T>::supported;
   static std::string text() {
-    return Type<T>::text() + "[]";
+    return SchemaType<T>::text() + "[]";
   }
 };
 
 // "(Tensor, int[]?)"
-template <class... T>
+template <typename... T>
 std::string in_parentheses() {
   std::string text;
-  ((text += (text.empty() ? "" : ", ") + Type<T>::text()), ...);
+  ((text += (text.empty() ? "" : ", ") + SchemaType<T>::text()), ...);
   return "(" + text + ")";
 }
 //! [types]
@@ -84,7 +75,7 @@ struct Declared {
 };
 //! [declared]
 
-} // namespace call_op
+} // namespace wb
 #pragma GCC visibility pop
 
 //! [export]
@@ -92,7 +83,7 @@ struct Declared {
 // this library makes through call_op.h.
 extern "C" __attribute__((visibility("default"), used)) inline void
 call_op_declared(void (*visit)(const char* call)) {
-  const auto* call = call_op::Declared::first;
+  const auto* call = wb::Declared::first;
   for (; call != nullptr; call = call->next) {
     const std::string dot = *call->overload == 0 ? "" : ".";
     visit((call->name + dot + call->overload + call->signature()).c_str());

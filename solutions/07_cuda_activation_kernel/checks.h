@@ -1,114 +1,82 @@
-// What the ops refuse, and how the rows of a tensor lie in memory.
+// What an op refuses. The text reaches Python as a RuntimeError: it names the
+// argument, what it must be, and what came.
 #pragma once
 
-#include "launch.h"
+#include "sizes.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
 #include <torch/headeronly/util/Exception.h>
-#include <torch/headeronly/util/HeaderOnlyArrayRef.h>
+#include <torch/headeronly/util/shim_utils.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <sstream>
-#include <string>
 #include <vector>
 
-namespace activation {
+namespace wb {
 
-using torch::headeronly::IntHeaderOnlyArrayRef;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-inline std::string to_string(IntHeaderOnlyArrayRef sizes) {
-  std::ostringstream text;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    text << (i == 0 ? "[" : ", ") << sizes[i];
+// What the checks need of a tensor, asked once, for each question is a call
+// into libtorch. `dtype` is libtorch's own number, enough to compare two: to
+// name it costs as much as all the rest. `sizes` is borrowed from the tensor.
+struct TensorInfo {
+  explicit TensorInfo(const Tensor& tensor) : sizes(tensor.sizes()) {
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   }
-  text << (sizes.empty() ? "[]" : "]");
-  return text.str();
-}
-
-inline std::string to_string(const torch::stable::Device& device) {
-  return device.is_cuda() ? "cuda:" + std::to_string(device.index())
-      : device.is_cpu()   ? "cpu"
-                          : "neither cpu nor cuda";
-}
-
-inline Dtype dtype_of(const Tensor& input) {
-  switch (input.scalar_type()) {
-    case ScalarType::Float:
-      return Dtype::kFloat;
-    case ScalarType::Half:
-      return Dtype::kHalf;
-    case ScalarType::BFloat16:
-      return Dtype::kBFloat16;
-    default:
-      STD_TORCH_CHECK(
-          false,
-          "activation: input must be Float, Half or BFloat16, got ",
-          input.scalar_type());
+  ScalarType dtype_name() const {
+    namespace detail = torch::stable::detail;
+    return detail::to<ScalarType>(detail::from(dtype));
   }
+
+  int32_t dtype = 0;
+  IntHeaderOnlyArrayRef sizes;
+};
+
+// True if `sizes` are those of `like`, but for the last, which is `last`.
+inline bool ends_in(
+    IntHeaderOnlyArrayRef sizes, IntHeaderOnlyArrayRef like, int64_t last) {
+  return sizes.size() == like.size() &&
+      (sizes.empty() ||
+       (sizes.back() == last &&
+        std::equal(sizes.begin(), sizes.end() - 1, like.begin())));
 }
 
-// `input` is [..., 2d]; `out` must be [..., d], contiguous, and like it.
-inline void check_out(const Tensor& out, const Tensor& input) {
-  const IntHeaderOnlyArrayRef sizes = input.sizes();
+//! [check_rows]
+// The argument `name` must have input's dtype, and input's sizes with `last` as
+// the last: input's own, half of it, 1.
+inline void check_rows(
+    const char* name,
+    const TensorInfo& argument,
+    const TensorInfo& input,
+    int64_t last) {
   STD_TORCH_CHECK(
-      !sizes.empty() && sizes.back() % 2 == 0,
-      "activation: input must end in an even size, got ",
-      to_string(sizes));
-  std::vector<int64_t> half = sizes.vec();
-  half.back() /= 2;
-  STD_TORCH_CHECK(
-      out.sizes().equals(half),
-      "activation: out must be ",
-      to_string(half),
+      argument.dtype == input.dtype,
+      name,
+      " must have input's dtype ",
+      input.dtype_name(),
       ", got ",
-      to_string(out.sizes()));
+      argument.dtype_name());
   STD_TORCH_CHECK(
-      out.scalar_type() == input.scalar_type(),
-      "activation: out must have input's dtype ",
-      input.scalar_type(),
-      ", got ",
-      out.scalar_type());
+      ends_in(argument.sizes, input.sizes, last),
+      name,
+      " must be input's ",
+      to_string(input.sizes),
+      " with ",
+      last,
+      " as the last size, got ",
+      to_string(argument.sizes));
+}
+//! [check_rows]
+
+inline void check_contiguous(const char* name, const Tensor& argument) {
   STD_TORCH_CHECK(
-      out.device() == input.device(),
-      "activation: out must be on input's device ",
-      to_string(input.device()),
-      ", got ",
-      to_string(out.device()));
-  STD_TORCH_CHECK(
-      out.is_contiguous(),
-      "activation: out must be contiguous, got strides ",
-      to_string(out.strides()));
+      argument.is_contiguous(),
+      name,
+      " must be contiguous, got strides ",
+      to_string(argument.strides()));
 }
 
-//! [row_stride]
-// From one row of [..., n] to the next, if it is the same between all rows and
-// the elements of a row lie side by side: as in a slice of a wider tensor.
-inline std::optional<int64_t> row_stride(const Tensor& tensor) {
-  const IntHeaderOnlyArrayRef sizes = tensor.sizes();
-  const IntHeaderOnlyArrayRef strides = tensor.strides();
-  if (sizes.back() > 1 && strides.back() != 1) {
-    return std::nullopt;
-  }
-  int64_t rows = 1;
-  int64_t stride = sizes.back();
-  for (size_t i = sizes.size() - 1; i-- > 0;) {
-    if (sizes[i] == 1) {
-      continue;
-    }
-    if (rows == 1) {
-      stride = strides[i];
-    } else if (strides[i] != stride * rows) {
-      return std::nullopt;
-    }
-    rows *= sizes[i];
-  }
-  return stride;
-}
-//! [row_stride]
-
-} // namespace activation
+} // namespace wb

@@ -25,26 +25,35 @@
   (TORCH_TARGET_VERSION >= COMPAT_VERSION(major, minor))
 //! [guard]
 
+#include "error_text.h"
+
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/util/Exception.h>
 
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+//! [weak]
+// Of libtorch_cuda.so, and of libtorch_hip.so on ROCm; a PyTorch for the CPU
+// has it nowhere. Weak, so that the library loads there too: the address is
+// null then. It is also null if the library is not linked with libtorch.so,
+// which leads the loader to the other two.
+extern "C" __attribute__((weak)) AOTITorchError
+aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
+//! [weak]
+
 // Hidden: extensions with other targets, in the same process, have their own.
 #pragma GCC visibility push(hidden)
-namespace compat {
+namespace wb {
 
 using torch::stable::Tensor;
-namespace detail = torch::stable::detail;
 
 //! [abi_report]
-// "2.13.0"
+// "2.13.0": a byte each for major, minor and patch, from the top.
 inline std::string version_text(uint64_t version) {
   const auto byte = [version](int shift) {
     return std::to_string(version >> shift & 0xff);
@@ -52,6 +61,13 @@ inline std::string version_text(uint64_t version) {
   return byte(56) + "." + byte(48) + "." + byte(40);
 }
 
+// Whether the running libtorch is one that the library is made for. An older
+// one may load it all the same.
+inline bool is_supported() {
+  return aoti_torch_abi_version() >= TORCH_TARGET_VERSION;
+}
+
+// The first line of a bug report.
 inline std::string abi_report() {
   return "built with " + version_text(TORCH_ABI_VERSION) + ", targets " +
       version_text(TORCH_TARGET_VERSION) + ", runs on " +
@@ -59,52 +75,26 @@ inline std::string abi_report() {
 }
 //! [abi_report]
 
-//! [symbol]
-// A function that the process may lack: null then. It is sought in what the
-// extension is linked with; `library` is one that may be loaded besides.
-template <class Function>
-Function* symbol(const char* name, const char* library = nullptr) {
-  void* const loaded =
-      library ? dlopen(library, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-  return reinterpret_cast<Function*>(
-      dlsym(loaded ? loaded : RTLD_DEFAULT, name));
-}
-
-// Throws instead. A static initialised by it tries again at its next call.
-template <class Function>
-Function* needed(const char* name, const char* library = nullptr) {
-  auto* const found = symbol<Function>(name, library);
-  const std::string running = version_text(aoti_torch_abi_version());
-  STD_TORCH_CHECK(found, name, " is not loaded, with libtorch ", running);
-  return found;
-}
-//! [symbol]
-
-//! [error_text]
-// Why this thread's last call of libtorch failed.
-inline std::string error_text() {
-  static const auto text =
-      symbol<const char*()>("torch_exception_get_what_without_backtrace");
-  return text ? text() : "libtorch before 2.13 wrote the reason to stderr";
-}
-//! [error_text]
-
 // Throws std::runtime_error, with the reason, if a call of libtorch failed.
 inline void check(AOTITorchError code, const char* call) {
   STD_TORCH_CHECK(code == TORCH_SUCCESS, call, ": ", error_text());
 }
 
 //! [from_blob]
-// A tensor that owns `data`: `deleter(data)` runs once, when the tensor dies;
-// below target 2.11, which copies, at once. (A copy on a GPU is asynchronous:
-// `deleter` must wait for it.) If this throws, `data` is still the caller's.
+// A contiguous tensor that owns `data`: `deleter(data)` runs once, when the
+// tensor dies; below target 2.11, which copies, at once. (A copy on a GPU is
+// asynchronous: `deleter` must wait for it.) If this throws, `data` is still
+// the caller's.
 inline Tensor from_blob(
     void* data,
     torch::headeronly::IntHeaderOnlyArrayRef sizes,
-    torch::headeronly::IntHeaderOnlyArrayRef strides,
     torch::stable::Device device,
     torch::headeronly::ScalarType dtype,
     void (*deleter)(void*)) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  }
 #if COMPAT_TARGET(2, 11)
   return torch::stable::from_blob(data, sizes, strides, device, dtype, deleter);
 #else
@@ -122,10 +112,12 @@ inline Tensor permute(const Tensor& self, const std::vector<int64_t>& dims) {
 #if COMPAT_HEADERS(2, 14)
   return torch::stable::permute(self, dims);
 #else
-  const char* const op = "aten::permute";
-  StableIValue stack[] = {detail::from(self), detail::from(dims)};
-  check(torch_call_dispatcher(op, "", stack, TORCH_ABI_VERSION), op);
-  return detail::to<Tensor>(stack[0]);
+  StableIValue stack[] = {
+      torch::stable::detail::from(self), torch::stable::detail::from(dims)};
+  check(
+      torch_call_dispatcher("aten::permute", "", stack, TORCH_ABI_VERSION),
+      "aten::permute");
+  return torch::stable::detail::to<Tensor>(stack[0]);
 #endif
 }
 //! [permute]
@@ -136,15 +128,18 @@ inline void* current_stream(int32_t device) {
 #if COMPAT_TARGET(2, 13)
   return torch::stable::accelerator::getCurrentStream(device).nativeHandle();
 #else
-  const char* const name = "aoti_torch_get_current_cuda_stream";
-  using Function = AOTITorchError(int32_t, void**);
-  static const auto get = needed<Function>(name, "libtorch_cuda.so");
+  STD_TORCH_CHECK(
+      aoti_torch_get_current_cuda_stream != nullptr,
+      "aoti_torch_get_current_cuda_stream is missing: this PyTorch has no GPU "
+      "part, or the extension is not linked with libtorch.so");
   void* stream = nullptr;
-  check(get(device, &stream), name);
+  check(
+      aoti_torch_get_current_cuda_stream(device, &stream),
+      "aoti_torch_get_current_cuda_stream");
   return stream;
 #endif
 }
 //! [current_stream]
 
-} // namespace compat
+} // namespace wb
 #pragma GCC visibility pop

@@ -9,7 +9,7 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     PATHS /usr/local/cuda/bin)
 endif()
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
-  message(WARNING "No nvcc was found, so ${library} is built for CPU only. "
+  message(WARNING "No nvcc was found, so this is built for CPU only. "
     "Install the CUDA toolkit, or nvidia-cuda-nvcc from PyPI, and name it: "
     "CUDACXX=<folder>/bin/nvcc.")
   return()
@@ -25,8 +25,11 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   endif()
 endif()
 enable_language(CUDA)
-set_target_properties(${library} PROPERTIES
+target_sources(cuda_activation_kernel PRIVATE cuda_ops.cpp silu_and_mul.cu)
+target_compile_features(cuda_activation_kernel PRIVATE cuda_std_17)
+set_target_properties(cuda_activation_kernel PROPERTIES
   CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
-target_sources(${library} PRIVATE activation.cu)
-target_compile_definitions(${library} PRIVATE WITH_CUDA)
-target_compile_features(${library} PRIVATE cuda_std_17)
+# libtorch.so, though nothing of it is used, leads to libtorch_cuda.so, which
+# has the current stream.
+target_link_libraries(cuda_activation_kernel
+  PRIVATE -Wl,--no-as-needed ${TORCH_ROOT}/lib/libtorch.so)

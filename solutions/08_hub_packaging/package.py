@@ -22,9 +22,9 @@ SOURCE = Path(__file__).resolve().parent
 NAME = "activation"
 
 
-def general(key):
-    """A plain value of build.toml's [general]; Python 3.9 reads no TOML."""
-    text = (SOURCE / "build.toml").read_text()
+def build_toml(section, key):
+    """A plain value of it; Python 3.9 reads no TOML."""
+    text = (SOURCE / "build.toml").read_text().split(f"[{section}]\n")[1]
     return re.search(rf'^{key} = "?([^"\n]*)"?$', text, re.M)[1]
 
 
@@ -75,19 +75,28 @@ def digest(folder):
 #! [digest]
 
 
+def capability(arch):
+    """Of CMake's architecture: 7.5 of 75-real, 9.0a+PTX of 90a."""
+    found = re.fullmatch(r"(\d+)(\d)([af]?)(-real|-virtual)?", arch)
+    if found is None:
+        sys.exit(f"package.py: CMAKE_CUDA_ARCHITECTURES has {arch!r}: the Hub's "
+                 "metadata lists each architecture by its number, as in "
+                 "80-real;90a")
+    major, minor, feature, kind = found.groups()
+    return f"{major}.{minor}{feature}" + ("" if kind == "-real" else "+PTX")
+
+
 #! [metadata]
 def metadata(id, backend, archs, folder):
     """What the loader reads before it imports anything."""
     about = {"type": kind(backend)}
-    if archs:  # of GPUs: CMake's 75-real and 90 are 7.5 and 9.0+PTX
-        about["archs"] = [
-            f"{int(arch.split('-')[0]) / 10}" +
-            ("" if arch.endswith("-real") else "+PTX") for arch in archs]
+    if archs:
+        about["archs"] = [capability(arch) for arch in archs]
     return {
         "name": NAME.replace("_", "-"),
         "id": id,
-        "version": int(general("version")),
-        "license": general("license"),
+        "version": int(build_toml("general", "version")),
+        "license": build_toml("general", "license"),
         "python-depends": [],
         "backend": about,
         "digest": digest(folder),
@@ -97,7 +106,9 @@ def metadata(id, backend, archs, folder):
 
 #! [variant]
 def variant_name(backend):
-    return f"torch-stable-abi210-{backend}-{platform.machine()}-linux"
+    """After the oldest torch that it runs with, not the one that is here."""
+    oldest = build_toml("torch.stable-abi", kind(backend)).replace(".", "")
+    return f"torch-stable-abi{oldest}-{backend}-{platform.machine()}-linux"
 #! [variant]
 
 

@@ -1,5 +1,6 @@
-// What kernel-builder's registration.h gives an extension, for builds without
-// it: macros that expand their name first, and the Python module.
+// The macros of kernel-builder's registration.h, for builds without it. It
+// writes its own in place of this file, so the names and what they expand are
+// the same: each expands its NAME first.
 #pragma once
 
 #include <torch/csrc/stable/library.h>
@@ -35,7 +36,7 @@ PyObject* PyModule_Create2(PyModuleDef*, int python_abi);
 // What `import NAME` looks for in NAME.abi3.so. The module is empty: the ops
 // were registered when the library was loaded.
 // TODO(08.1): PyInit_NAME, exported, which creates an empty module.
-#define REGISTER_EXTENSION(NAME)
-#define REGISTER_EXTENSION_EXPAND(NAME) REGISTER_EXTENSION(NAME)
+#define PYTHON_MODULE(NAME)
+#define REGISTER_EXTENSION(NAME) PYTHON_MODULE(NAME) // NAME is a macro
 //! [module]
 // NOLINTEND(bugprone-macro-parentheses)

@@ -17,3 +17,7 @@
 #include <string>
 #include <tuple>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif

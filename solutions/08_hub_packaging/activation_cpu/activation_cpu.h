@@ -1,13 +1,21 @@
 // Every op on CPU.
 #pragma once
 
+#include "op_kind.h"
 #include "rows.h"
 
-#include <torch/csrc/stable/tensor.h>
+#include <cstdint>
 
-// Writes op(input) to `out`, in as many threads as libtorch has.
+#pragma GCC visibility push(hidden)
+namespace wb {
+
+// Writes op(gate, up) to `out`, in as many threads as libtorch has.
 void activation_cpu(
-    Op op,
-    const torch::stable::Tensor& out,
-    const torch::stable::Tensor& input,
-    const Numbers& numbers);
+    OpKind op,
+    Dtype dtype,
+    const Rows& rows,
+    const Options& options,
+    int32_t device);
+
+} // namespace wb
+#pragma GCC visibility pop

@@ -1,13 +1,21 @@
 // Every op on CUDA.
 #pragma once
 
-#include "../activation_cpu/rows.h"
+#include "op_kind.h"
+#include "rows.h"
 
-#include <torch/csrc/stable/tensor.h>
+#include <cstdint>
 
-// Writes op(input) to `out`, on the current stream of input's device.
+#pragma GCC visibility push(hidden)
+namespace wb {
+
+// Writes op(gate, up) to `out`, on the current stream of CUDA's `device`.
 void activation_cuda(
-    Op op,
-    const torch::stable::Tensor& out,
-    const torch::stable::Tensor& input,
-    const Numbers& numbers);
+    OpKind op,
+    Dtype dtype,
+    const Rows& rows,
+    const Options& options,
+    int32_t device);
+
+} // namespace wb
+#pragma GCC visibility pop

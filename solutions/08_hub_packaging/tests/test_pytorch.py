@@ -19,21 +19,26 @@ LAYERS = {
     "QuickGELU": "gelu_quick"}
 
 
+def functional(ops, name):
+    """The op that returns a new tensor."""
+    return getattr(ops, f"{name}_functional")
+
+
 @EACH_OP
 def test_opcheck(ops, device, name):
     """Schema, autograd registration, fake tensors and dynamic shapes."""
-    op, numbers = getattr(ops, name), NUMBERS.get(name, ())
+    numbers = NUMBERS.get(name, ())
     x = torch.randn(2, 3, 8, device=device)
     for input in (x, x.transpose(0, 1), x.detach().clone().requires_grad_()):
-        torch.library.opcheck(op.new, (input, *numbers))
+        torch.library.opcheck(functional(ops, name), (input, *numbers))
     out = torch.empty_like(exact(name, x), dtype=x.dtype)
-    torch.library.opcheck(op.default, (out, x, *numbers))
+    torch.library.opcheck(getattr(ops, name), (out, x, *numbers))
 
 
 @EACH_OP
 def test_gradient(ops, device, name):
     x = (torch.randn(3, 10, device=device) * 2).requires_grad_()
-    got = getattr(ops, name).new(x, *NUMBERS.get(name, ()))
+    got = functional(ops, name)(x, *NUMBERS.get(name, ()))
     wide = x.detach().double().requires_grad_()
     want = exact(name, wide)
     for weight in (torch.randn_like(got), torch.ones(()).expand_as(got)):
@@ -43,12 +48,31 @@ def test_gradient(ops, device, name):
         torch.testing.assert_close(mine, right.float())
 
 
+@pytest.mark.parametrize("threshold", [0.1, -0.5])
+def test_the_gradient_of_fatrelu(ops, device, threshold):
+    """That of what forward keeps: 0, not NaN, for an infinite gate that it drops,
+    and for one that equals the threshold."""
+    inf = torch.inf
+    gates = torch.tensor([-inf, threshold, 2.0, inf, torch.nan, -inf])
+    x = torch.cat((gates, torch.tensor([3.0, 5.0, -1.0, 2.0, 1.0, -inf])))
+    mine = x.clone().to(device).requires_grad_()
+    theirs = x.clone().requires_grad_()
+    got = ops.fatrelu_and_mul_functional(mine, threshold)
+    gate, up = theirs.chunk(2)
+    want = torch.where(gate > torch.tensor(threshold), gate, 0) * up
+    torch.testing.assert_close(got.cpu(), want, equal_nan=True)
+    got.sum().backward()
+    want.sum().backward()
+    torch.testing.assert_close(
+        mine.grad.cpu(), theirs.grad, rtol=0, atol=0, equal_nan=True)
+
+
 @EACH_OP
 def test_three_shapes_compile_once(ops, device, name):
     numbers = NUMBERS.get(name, ())
 
     def call(x):
-        return getattr(ops, name).new(x, *numbers) * 2
+        return functional(ops, name)(x, *numbers) * 2
 
     torch._dynamo.reset()
     torch._dynamo.config.specialize_float = True  # a schema's float is a number
@@ -106,6 +130,19 @@ def test_layers_replace_a_models_own(activation, layer, mode):
     if Mode.TRAINING in mode:
         gradient, = torch.autograd.grad(got.sum(), x)
         assert gradient.isfinite().all() and gradient.abs().sum() > 0
+
+
+def test_a_layer_can_be_made_with_a_threshold(activation):
+    """As the original's can; and kernelize accepts it, as is tested above."""
+    x = torch.tensor([[0.1, 0.4, 2.0, 2.0]])
+    layer = activation.layers.FatreluAndMul
+    for made, kept in ((layer(), [1, 1]), (layer(0.3), [0, 1]),
+                       (layer(threshold=0.5), [0, 0])):
+        want = x[:, :2] * 2 * torch.tensor(kept)
+        assert torch.equal(made(x), want)
+        torch._dynamo.reset()
+        compiled = torch.compile(made, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(x), want)
 
 
 def test_public_names(activation):

@@ -1,5 +1,6 @@
-// What kernel-builder's registration.h gives an extension, for builds without
-// it: macros that expand their name first, and the Python module.
+// The macros of kernel-builder's registration.h, for builds without it. It
+// writes its own in place of this file, so the names and what they expand are
+// the same: each expands its NAME first.
 #pragma once
 
 #include <torch/csrc/stable/library.h>
@@ -34,12 +35,12 @@ PyObject* PyModule_Create2(PyModuleDef*, int python_abi);
 //! [module]
 // What `import NAME` looks for in NAME.abi3.so. The module is empty: the ops
 // were registered when the library was loaded.
-#define REGISTER_EXTENSION(NAME)                                 \
+#define PYTHON_MODULE(NAME)                                      \
   extern "C" __attribute__((visibility("default")))              \
   PyObject* PyInit_##NAME() {                                    \
     static PyModuleDef module = {1, {}, #NAME, nullptr, -1, {}}; \
     return PyModule_Create2(&module, 3);                         \
   }
-#define REGISTER_EXTENSION_EXPAND(NAME) REGISTER_EXTENSION(NAME)
+#define REGISTER_EXTENSION(NAME) PYTHON_MODULE(NAME) // NAME is a macro
 //! [module]
 // NOLINTEND(bugprone-macro-parentheses)

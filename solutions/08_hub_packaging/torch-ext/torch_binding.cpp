@@ -1,18 +1,20 @@
-// The ops: schemas, kernels for CPU and Meta (CUDA's are registered beside
-// them where they are built), and the module that Python imports.
-#include "../activation_cpu/activation_cpu.h"
+// The ops: schemas, kernels for CPU, CUDA and Meta, and the module that Python
+// imports.
+#include "activation_cpu.h"
 #include "arguments.h"
+#include "checked_box.h"
+#include "op_kind.h"
 #include "registration.h"
+#include "symbolic.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <optional>
-#include <vector>
+#include <string>
 
 #if defined(CUDA_KERNEL)
-#include "../activation_cuda/activation_cuda.h"
+#include "activation_cuda.h"
 #endif
 
 //! [namespace]
@@ -21,170 +23,171 @@
 #define OPS TORCH_EXTENSION_NAME
 //! [namespace]
 
+namespace wb {
 namespace {
 
-using Compute = void(Op, const Tensor&, const Tensor&, const Numbers&);
+// --- one op on one device ----------------------------------------------------
 
-// --- boxes: what TORCH_BOX makes stack functions of --------------------------
+using Compute = void(
+    OpKind op,
+    Dtype dtype,
+    const Rows& rows,
+    const Options& options,
+    int32_t device);
 
-// The plain ops: (Tensor! out, Tensor input) -> ().
-template <Compute* compute, Op op>
-void plain(const Tensor& out, const Tensor& input) {
-  compute(op, out, input, {});
-}
-template <Compute* compute>
-void fatrelu(const Tensor& out, const Tensor& input, double threshold) {
-  Numbers numbers;
-  numbers.threshold = threshold;
-  compute(kFatreluAndMul, out, input, numbers);
-}
-template <Compute* compute>
-void with_clamp(const Tensor& out, const Tensor& input, double limit) {
-  Numbers numbers;
-  numbers.limit = limit;
-  compute(kSiluAndMulWithClamp, out, input, numbers);
-}
-template <Compute* compute>
-void swigluoai(
-    const Tensor& out, const Tensor& input, double alpha, double limit) {
-  Numbers numbers;
-  numbers.alpha = alpha;
-  numbers.limit = limit;
-  compute(kSwigluoaiAndMul, out, input, numbers);
-}
-
-// The same with a result of their own: (Tensor input, ...) -> Tensor.
-template <auto write, Op op, class... N>
-Tensor fresh(const Tensor& input, N... numbers) {
-  const std::vector<int64_t> sizes = result_sizes(op, input);
-  Tensor out = torch::stable::new_empty(input, sizes);
-  write(out, input, numbers...);
-  return out;
+// By the order of a schema's numbers.
+constexpr Options options_of(OpKind op, double first = 0, double second = 0) {
+  switch (op) {
+    case OpKind::kFatreluAndMul:
+      return {static_cast<float>(first)};
+    case OpKind::kSiluAndMulWithClamp:
+      return {0, 0, static_cast<float>(first)};
+    case OpKind::kSwigluoaiAndMul:
+      return {0, first, static_cast<float>(second)};
+    case OpKind::kSiluAndMul:
+    case OpKind::kGeluAndMul:
+    case OpKind::kGeluTanhAndMul:
+    case OpKind::kSilu:
+    case OpKind::kGelu:
+    case OpKind::kGeluTanh:
+    case OpKind::kGeluQuick:
+      break; // no number
+  }
+  return {};
 }
 
-// --- Meta: no data, and no size is read, for sizes may be symbols ------------
+//! [kernel]
+template <Compute* compute, OpKind op, Operands operands, typename... Numbers>
+struct Kernel {
+  // (Tensor! out, Tensor input, ...) -> ()
+  static void write(
+      const Tensor& out, const Tensor& input, Numbers... numbers) {
+    check_args(operands, out, input);
+    const Dtype dtype = check_dtype(input);
+    const bool contiguous = out.is_contiguous();
+    Tensor to = contiguous ? out : torch::stable::new_empty(out, out.sizes());
+    const Tensor from = with_even_rows(input);
+    const Rows rows = flatten_rows(operands, dtype, to, from);
+    if (rows.rows != 0) {
+      const int32_t device = input.get_device_index();
+      compute(op, dtype, rows, options_of(op, numbers...), device);
+    }
+    if (!contiguous) { // back to where it was asked for
+      Tensor result = out;
+      torch::stable::copy_(result, to);
+    }
+  }
 
-template <class... N>
-void meta(const Tensor& /*out*/, const Tensor& /*input*/, N... /*numbers*/) {}
+  // (Tensor input, ...) -> Tensor
+  static Tensor functional(const Tensor& input, Numbers... numbers) {
+    Tensor out = torch::stable::new_empty(input, result_sizes(operands, input));
+    write(out, input, numbers...);
+    return out;
+  }
+};
+//! [kernel]
 
-Tensor left_half(const Tensor& input) { // a view
-  StableIValue stack[] = {
-      torch::stable::detail::from(input),
-      torch::stable::detail::from(int64_t{2}),
-      torch::stable::detail::from(int64_t{-1})};
-  TORCH_ERROR_CODE_CHECK(
-      torch_call_dispatcher("aten::chunk", "", stack, TORCH_ABI_VERSION));
-  return torch::stable::detail::to<std::vector<Tensor>>(stack[0]).front();
+// No data, and no size is read, for sizes may be symbols.
+template <Operands operands, typename... Numbers>
+struct MetaKernel {
+  static void write(const Tensor&, const Tensor&, Numbers...) {}
+
+  static Tensor functional(const Tensor& input, Numbers...) {
+    return empty_contiguous(
+        operands == Operands::kOne ? input : gate_view(input));
+  }
+};
+
+// --- all ops -----------------------------------------------------------------
+
+using Boxed = void (*)(StableIValue*, uint64_t, uint64_t);
+
+// `functional` is the op <name>_functional. It is no overload of the other:
+// torch.library.opcheck takes no op with two.
+struct Boxes {
+  Boxed write;
+  Boxed functional;
+};
+
+template <typename Kernel>
+constexpr Boxes boxes_of() {
+  return {CHECKED_BOX(&Kernel::write), CHECKED_BOX(&Kernel::functional)};
 }
 
-Tensor new_contiguous(const Tensor& like) {
-  using torch::headeronly::MemoryFormat;
-  const auto none = [] { return torch::stable::detail::from(std::nullopt); };
-  StableIValue stack[] = {
-      torch::stable::detail::from(like),
-      none(), // dtype, layout, device, pin_memory
-      none(),
-      none(),
-      none(),
-      torch::stable::detail::from(
-          std::optional<MemoryFormat>(MemoryFormat::Contiguous))};
-  TORCH_ERROR_CODE_CHECK(
-      torch_call_dispatcher("aten::empty_like", "", stack, TORCH_ABI_VERSION));
-  return torch::stable::detail::to<Tensor>(stack[0]);
+//! [table]
+struct Op {
+  const char* name;
+  const char* numbers; // of both schemas, behind `input`
+  Boxes cpu, cuda, meta;
+};
+
+template <OpKind op, Operands operands, typename... Numbers>
+constexpr Op entry(const char* name, const char* numbers = "") {
+  return {
+    name, numbers,
+        boxes_of<Kernel<&activation_cpu, op, operands, Numbers...>>(),
+#if defined(CUDA_KERNEL)
+        boxes_of<Kernel<&activation_cuda, op, operands, Numbers...>>(),
+#else
+        {},
+#endif
+        boxes_of<MetaKernel<operands, Numbers...>>()
+  };
 }
 
-template <Op op, class... N>
-Tensor fresh_meta(const Tensor& input, N... /*numbers*/) {
-  return new_contiguous(has_halves(op) ? left_half(input) : input);
-}
-
-// --- registration ------------------------------------------------------------
-
-#define PLAIN_OPS(DO)                    \
-  DO(silu_and_mul, kSiluAndMul)          \
-  DO(mul_and_silu, kMulAndSilu)          \
-  DO(gelu_and_mul, kGeluAndMul)          \
-  DO(gelu_tanh_and_mul, kGeluTanhAndMul) \
-  DO(silu, kSilu)                        \
-  DO(gelu, kGelu)                        \
-  DO(gelu_tanh, kGeluTanh)               \
-  DO(gelu_new, kGeluNew)                 \
-  DO(gelu_fast, kGeluFast)               \
-  DO(gelu_quick, kGeluQuick)
+constexpr Op kOps[] = {
+    entry<OpKind::kSiluAndMul, Operands::kGateUp>("silu_and_mul"),
+    entry<OpKind::kSiluAndMul, Operands::kUpGate>("mul_and_silu"),
+    entry<OpKind::kGeluAndMul, Operands::kGateUp>("gelu_and_mul"),
+    entry<OpKind::kGeluTanhAndMul, Operands::kGateUp>("gelu_tanh_and_mul"),
+    entry<OpKind::kFatreluAndMul, Operands::kGateUp, double>(
+        "fatrelu_and_mul", ", float threshold=0.0"),
+    entry<OpKind::kSiluAndMulWithClamp, Operands::kGateUp, double>(
+        "silu_and_mul_with_clamp", ", float limit"),
+    entry<OpKind::kSwigluoaiAndMul, Operands::kInterleaved, double, double>(
+        "swigluoai_and_mul", ", float alpha=1.702, float limit=7.0"),
+    entry<OpKind::kSilu, Operands::kOne>("silu"),
+    entry<OpKind::kGelu, Operands::kOne>("gelu"),
+    entry<OpKind::kGeluTanh, Operands::kOne>("gelu_tanh"),
+    entry<OpKind::kGeluTanh, Operands::kOne>("gelu_new"),
+    entry<OpKind::kGeluTanh, Operands::kOne>("gelu_fast"),
+    entry<OpKind::kGeluQuick, Operands::kOne>("gelu_quick"),
+};
+//! [table]
 
 using Library = torch::stable::detail::StableLibrary;
 
-// What runs on a device, by one function for all ops.
-template <Compute* compute>
-void implement(Library& m) {
-#define IMPLEMENT(NAME, OP)                        \
-  m.impl(#NAME, TORCH_BOX((&plain<compute, OP>))); \
-  m.impl(#NAME ".new", TORCH_BOX((&fresh<&plain<compute, OP>, OP>)));
-  PLAIN_OPS(IMPLEMENT)
-#undef IMPLEMENT
-  m.impl("fatrelu_and_mul", TORCH_BOX((&fatrelu<compute>)));
-  m.impl("silu_and_mul_with_clamp", TORCH_BOX((&with_clamp<compute>)));
-  m.impl("swigluoai_and_mul", TORCH_BOX((&swigluoai<compute>)));
-  m.impl(
-      "fatrelu_and_mul.new",
-      TORCH_BOX((&fresh<&fatrelu<compute>, kFatreluAndMul, double>)));
-  m.impl(
-      "silu_and_mul_with_clamp.new",
-      TORCH_BOX((&fresh<&with_clamp<compute>, kSiluAndMulWithClamp, double>)));
-  m.impl(
-      "swigluoai_and_mul.new",
-      TORCH_BOX(
-          (&fresh<&swigluoai<compute>, kSwigluoaiAndMul, double, double>)));
+void implement(Library& m, Boxes Op::*device) {
+  for (const Op& op : kOps) {
+    const std::string name = op.name;
+    m.impl(op.name, (op.*device).write);
+    m.impl((name + "_functional").c_str(), (op.*device).functional);
+  }
 }
 
 } // namespace
+} // namespace wb
 
+//! [registration]
 STABLE_TORCH_LIBRARY_EXPAND(OPS, m) {
-#define DEFINE(NAME, OP)                            \
-  m.def(#NAME "(Tensor! out, Tensor input) -> ()"); \
-  m.def(#NAME ".new(Tensor input) -> Tensor");
-  PLAIN_OPS(DEFINE)
-#undef DEFINE
-  m.def("fatrelu_and_mul(Tensor! out, Tensor input, float threshold) -> ()");
-  m.def("fatrelu_and_mul.new(Tensor input, float threshold=0.0) -> Tensor");
-  m.def(
-      "silu_and_mul_with_clamp(Tensor! out, Tensor input, float limit) -> ()");
-  m.def("silu_and_mul_with_clamp.new(Tensor input, float limit) -> Tensor");
-  m.def(
-      "swigluoai_and_mul(Tensor! out, Tensor input, float alpha=1.702, "
-      "float limit=7.0) -> ()");
-  m.def(
-      "swigluoai_and_mul.new(Tensor input, float alpha=1.702, "
-      "float limit=7.0) -> Tensor");
+  for (const wb::Op& op : wb::kOps) {
+    const std::string name = op.name;
+    const std::string input = std::string("Tensor input") + op.numbers;
+    m.def((name + "(Tensor! out, " + input + ") -> ()").c_str());
+    m.def((name + "_functional(" + input + ") -> Tensor").c_str());
+  }
 }
-
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPS, CPU, m) {
-  implement<&activation_cpu>(m);
+  wb::implement(m, &wb::Op::cpu);
 }
-
 #if defined(CUDA_KERNEL)
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPS, CUDA, m) {
-  implement<&activation_cuda>(m);
+  wb::implement(m, &wb::Op::cuda);
 }
 #endif
-
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPS, Meta, m) {
-#define META(NAME, OP)                 \
-  m.impl(#NAME, TORCH_BOX((&meta<>))); \
-  m.impl(#NAME ".new", TORCH_BOX((&fresh_meta<OP>)));
-  PLAIN_OPS(META)
-#undef META
-  m.impl("fatrelu_and_mul", TORCH_BOX((&meta<double>)));
-  m.impl("silu_and_mul_with_clamp", TORCH_BOX((&meta<double>)));
-  m.impl("swigluoai_and_mul", TORCH_BOX((&meta<double, double>)));
-  m.impl(
-      "fatrelu_and_mul.new", TORCH_BOX((&fresh_meta<kFatreluAndMul, double>)));
-  m.impl(
-      "silu_and_mul_with_clamp.new",
-      TORCH_BOX((&fresh_meta<kSiluAndMulWithClamp, double>)));
-  m.impl(
-      "swigluoai_and_mul.new",
-      TORCH_BOX((&fresh_meta<kSwigluoaiAndMul, double, double>)));
+  wb::implement(m, &wb::Op::meta);
 }
+//! [registration]
 
-REGISTER_EXTENSION_EXPAND(TORCH_EXTENSION_NAME)
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

@@ -1,40 +1,32 @@
-"""silu_and_mul and its relatives, as PyTorch ops of the namespace wb04."""
+"""The ops of boxed_kernels.cpp: boxed_kernels.ops.NAME."""
 
 from pathlib import Path
 
 import torch
 
 torch.ops.load_library(Path(__file__).with_name("libboxed_kernels.so"))
-
 ops = torch.ops.wb04
 
 
-def silu_and_mul(input, out=None):
-    """silu(left half) * right half of the last dimension; differentiable
-    unless it writes to `out`."""
-    if out is None:
-        return ops.silu_and_mul(input)
-    ops.silu_and_mul.out(out, input)
-    return out
+def _differentiable(name):
+    """From here on, ops.NAME_backward(grad, *inputs) is the gradient of
+    ops.NAME(*inputs): it returns one for each tensor among the inputs."""
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(
+            *(x for x in inputs if isinstance(x, torch.Tensor)))
+        ctx.others = [None if isinstance(x, torch.Tensor) else (x,)
+                      for x in inputs]
+
+    def backward(ctx, grad):
+        saved = iter(ctx.saved_tensors)
+        inputs = [other[0] if other else next(saved) for other in ctx.others]
+        results = getattr(ops, f"{name}_backward")(grad, *inputs)
+        results = iter(
+            [results] if isinstance(results, torch.Tensor) else results)
+        return tuple(None if other else next(results) for other in ctx.others)
+
+    torch.library.register_autograd(
+        f"wb04::{name}", backward, setup_context=setup_context)
 
 
-def swiglu(input, bias=None, *, alpha=1.0, limit=None):
-    """gate * sigmoid(alpha * gate) * up of input + bias, clamped by limit."""
-    return ops.swiglu(input, bias, alpha=alpha, limit=limit)
-
-
-def silu_and_mul_amax(input):
-    """silu_and_mul and the largest magnitude of each row, [..., 1]."""
-    return ops.silu_and_mul_amax(input)
-
-
-def _setup_context(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
-
-
-def _backward(ctx, grad):
-    return ops.silu_and_mul_backward(grad, *ctx.saved_tensors)
-
-
-torch.library.register_autograd(
-    "wb04::silu_and_mul", _backward, setup_context=_setup_context)
+_differentiable("silu_and_mul")

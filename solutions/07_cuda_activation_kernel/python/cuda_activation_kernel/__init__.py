@@ -1,37 +1,32 @@
-"""Gated activations for CUDA and CPU, as PyTorch ops of the namespace wb07."""
+"""The ops of cuda_activation_kernel.cpp: cuda_activation_kernel.ops.NAME."""
 
 from pathlib import Path
 
 import torch
 
-torch.ops.load_library(
-    Path(__file__).with_name("libcuda_activation_kernel.so"))
-
+torch.ops.load_library(Path(__file__).with_name("libcuda_activation_kernel.so"))
 ops = torch.ops.wb07
 
 
-def _gated(op, input, out):
-    if out is None:
-        out = input.new_empty(*input.shape[:-1], input.shape[-1] // 2)
-    op(out, input)
-    return out
+def _differentiable(name):
+    """From here on, ops.NAME_backward(grad, *inputs) is the gradient of
+    ops.NAME(*inputs): it returns one for each tensor among the inputs."""
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(
+            *(x for x in inputs if isinstance(x, torch.Tensor)))
+        ctx.others = [None if isinstance(x, torch.Tensor) else (x,)
+                      for x in inputs]
+
+    def backward(ctx, grad):
+        saved = iter(ctx.saved_tensors)
+        inputs = [other[0] if other else next(saved) for other in ctx.others]
+        results = getattr(ops, f"{name}_backward")(grad, *inputs)
+        results = iter(
+            [results] if isinstance(results, torch.Tensor) else results)
+        return tuple(None if other else next(results) for other in ctx.others)
+
+    torch.library.register_autograd(
+        f"wb07::{name}", backward, setup_context=setup_context)
 
 
-def silu_and_mul(input, out=None):
-    """silu(left half) * right half of the last dimension."""
-    return _gated(ops.silu_and_mul, input, out)
-
-
-def mul_and_silu(input, out=None):
-    """left half * silu(right half)."""
-    return _gated(ops.mul_and_silu, input, out)
-
-
-def gelu_and_mul(input, out=None):
-    """gelu(left half) * right half."""
-    return _gated(ops.gelu_and_mul, input, out)
-
-
-def gelu_tanh_and_mul(input, out=None):
-    """gelu(left half, approximate="tanh") * right half."""
-    return _gated(ops.gelu_tanh_and_mul, input, out)
+_differentiable("silu_and_mul")

@@ -1,6 +1,6 @@
 """Activations and gated activations for CPU and CUDA, in float, half and
 bfloat16. Each function writes to `out` and returns it; for a result that can be
-differentiated call it with `x` alone, through `layers` or `ops.<name>.new`."""
+differentiated use `layers`, or call `ops.<name>_functional` with `x` alone."""
 
 import torch
 

@@ -52,7 +52,9 @@ def _clamped(grad, gate, up, limit, activation, shift):
 def _fatrelu(grad, x, threshold):
     def activation(gate):
         kept = gate > threshold
-        return gate * kept, lambda g: g * kept
+        zero = torch.zeros_like(gate)  # for inf * 0 is NaN
+        return (torch.where(kept, gate, zero),
+                lambda g: torch.where(kept, g, zero))
 
     return _halves(grad, x, activation)
 
@@ -96,7 +98,7 @@ def _register(name, gradient):
         return (result, *(None for _ in ctx.numbers))
 
     torch.library.register_autograd(
-        add_op_namespace_prefix(f"{name}.new"), backward,
+        add_op_namespace_prefix(f"{name}_functional"), backward,
         setup_context=setup_context)
 
 

@@ -14,7 +14,7 @@ class SiluAndMul(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.silu_and_mul.new(x)
+        return ops.silu_and_mul_functional(x)
 
 
 class MulAndSilu(nn.Module):
@@ -23,7 +23,7 @@ class MulAndSilu(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.mul_and_silu.new(x)
+        return ops.mul_and_silu_functional(x)
 
 
 class GeluAndMul(nn.Module):
@@ -32,7 +32,7 @@ class GeluAndMul(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu_and_mul.new(x)
+        return ops.gelu_and_mul_functional(x)
 
 
 class GeluTanhAndMul(nn.Module):
@@ -41,18 +41,27 @@ class GeluTanhAndMul(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu_tanh_and_mul.new(x)
+        return ops.gelu_tanh_and_mul_functional(x)
 
 
 #! [fatrelu]
-class FatreluAndMul(nn.Module):
-    """fatrelu(x[..., :d]) * x[..., d:], with the threshold of the module that
+class _Threshold:
+    def __init__(self, threshold: float = 0.0):
+        self.threshold = threshold
+
+
+class FatreluAndMul(nn.Module, _Threshold):
+    """fatrelu(x[..., :d]) * x[..., d:], with its threshold, or that of the module
     it replaces, or 0."""
 
+    # nn.Module's constructor, which is the only one that is allowed, goes on to
+    # _Threshold's. A module whose forward is replaced has only its own.
+    call_super_init = True
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.fatrelu_and_mul.new(x, getattr(self, "threshold", 0.0))
+        threshold = getattr(self, "threshold", 0.0)
+        return ops.fatrelu_and_mul_functional(x, threshold)
 #! [fatrelu]
 
 
@@ -62,7 +71,7 @@ class Silu(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.silu.new(x)
+        return ops.silu_functional(x)
 
 
 class Gelu(nn.Module):
@@ -71,7 +80,7 @@ class Gelu(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu.new(x)
+        return ops.gelu_functional(x)
 
 
 class GeluTanh(nn.Module):
@@ -80,7 +89,7 @@ class GeluTanh(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu_tanh.new(x)
+        return ops.gelu_tanh_functional(x)
 
 
 class FastGELU(nn.Module):
@@ -89,7 +98,7 @@ class FastGELU(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu_fast.new(x)
+        return ops.gelu_fast_functional(x)
 
 
 class NewGELU(nn.Module):
@@ -98,7 +107,7 @@ class NewGELU(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu_new.new(x)
+        return ops.gelu_new_functional(x)
 
 
 class QuickGELU(nn.Module):
@@ -107,4 +116,4 @@ class QuickGELU(nn.Module):
     can_torch_compile = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return ops.gelu_quick.new(x)
+        return ops.gelu_quick_functional(x)

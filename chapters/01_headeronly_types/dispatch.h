@@ -1,0 +1,29 @@
+// From a dtype, which is known at run time, to a C++ type.
+#pragma once
+
+#include <torch/headeronly/core/Dispatch_v2.h>
+#include <torch/headeronly/core/ScalarType.h>
+#include <torch/headeronly/util/Exception.h>
+
+#include <type_traits>
+
+namespace wb {
+
+using torch::headeronly::ScalarType;
+
+// What T is computed in (torch's opmath_t): 16-bit types in float.
+template <typename T>
+using compute_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+//! [dispatch]
+// Calls f(T()), T being the C++ type of `dtype`: double, float, Half or
+// BFloat16. Throws for another dtype, by its name.
+template <typename F>
+void dispatch(ScalarType dtype, const F& f) {
+  // TODO(01.6): a case for each of the four types, in which f gets its T().
+  STD_TORCH_CHECK(false, "TODO(01.6): dtype ", dtype);
+  f(float());
+}
+//! [dispatch]
+
+} // namespace wb

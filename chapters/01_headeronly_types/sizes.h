@@ -1,0 +1,44 @@
+// Sizes of tensors: as text, and those of silu_and_mul's result.
+#pragma once
+
+#include <torch/headeronly/util/Exception.h>
+#include <torch/headeronly/util/HeaderOnlyArrayRef.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace wb {
+
+using torch::headeronly::IntHeaderOnlyArrayRef;
+
+// "[2, 6]"; also for strides.
+inline std::string to_string(IntHeaderOnlyArrayRef sizes) {
+  std::ostringstream text;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    text << (i == 0 ? "[" : ", ") << sizes[i];
+  }
+  text << (sizes.empty() ? "[]" : "]");
+  return text.str();
+}
+
+// Throws unless `input` is [..., 2d].
+inline void check_even(IntHeaderOnlyArrayRef input) {
+  STD_TORCH_CHECK(
+      !input.empty() && input.back() % 2 == 0,
+      "input must end in an even size, got ",
+      to_string(input));
+}
+
+//! [output_sizes]
+// [..., 2d] -> [..., d].
+// TODO(01.5): return something that owns the sizes; an ArrayRef does not.
+inline IntHeaderOnlyArrayRef output_sizes(IntHeaderOnlyArrayRef input) {
+  check_even(input);
+  STD_TORCH_CHECK(false, "TODO(01.5): halve the last of ", to_string(input));
+}
+//! [output_sizes]
+
+} // namespace wb

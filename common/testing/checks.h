@@ -1,0 +1,63 @@
+// What the tests' doctest checks have in common: texts of exceptions, vectors
+// that are printed, and a failure that is a text and nothing else.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <regex>
+#include <string>
+#include <vector>
+
+// How doctest prints a vector: "[2, 3]" instead of "{?}".
+template <typename T>
+struct doctest::StringMaker<std::vector<T>> {
+  static String convert(const std::vector<T>& values) {
+    String text = "[";
+    for (size_t i = 0; i < values.size(); ++i) {
+      text += i == 0 ? "" : ", ";
+      if (i == 16) {
+        text += "...";
+        break;
+      }
+      text += toString(values[i]);
+    }
+    return text + "]";
+  }
+};
+
+namespace workbook {
+
+// For `said(text) == doctest::Contains("...")`.
+inline doctest::String said(const std::string& text) {
+  return text.c_str();
+}
+
+inline constexpr char kNothingThrown[] = "(nothing was thrown)";
+
+// What `call` throws, as text; kNothingThrown if it returns. Without the
+// "function, file:line, " that STD_TORCH_CHECK puts before it, so that a test
+// sees only what the author wrote. Bad input must be refused so, by a text that
+// names the argument:
+// CHECK(refusal([&] { f(bad); }) == doctest::Contains("dtype"));
+template <typename Call>
+doctest::String refusal(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    static const std::regex prefix("^[^,]+, [^,]*:[0-9]+, ");
+    return std::regex_replace(std::string(error.what()), prefix, "").c_str();
+  }
+  return kNothingThrown;
+}
+
+} // namespace workbook
+
+// Fails with this text, unless it is empty. The expression is ours and is not
+// shown: REQUIRE_CLEAN(watch(ops, act)).
+#define REQUIRE_CLEAN(...)                                          \
+  do {                                                              \
+    if (const std::string trouble(__VA_ARGS__); !trouble.empty()) { \
+      FAIL(trouble);                                                \
+    }                                                               \
+  } while (false)

@@ -1,0 +1,133 @@
+#include "recorder.h"
+
+#include "asan.h"
+
+#include <algorithm>
+#include <map>
+
+#if WORKBOOK_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace workbook {
+
+namespace {
+
+std::string line(size_t slot, const std::string& what) {
+  return "    slot " + std::to_string(slot) + "  " + what;
+}
+
+} // namespace
+
+void Recorder::begin(const std::string& name) {
+  records_.push_back({"  " + name, nullptr, ""});
+}
+
+void Recorder::add(
+    const std::vector<std::string>& types,
+    const std::string& role,
+    const StableIValue* stack) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    const auto blocks = slots::blocks(types[i], stack[i], releases_);
+    for (const auto& [what, block] : blocks) {
+      records_.push_back({line(i, role + " " + what), block, ""});
+    }
+    if (blocks.empty()) {
+      const std::string bits = slots::draw(types[i], stack[i]);
+      records_.push_back(
+          {line(i, role + " " + types[i] + " " + bits), nullptr, ""});
+    }
+  }
+}
+
+void Recorder::fault(
+    size_t slot, const std::string& what, const std::string& fault) {
+  records_.push_back({line(slot, what), nullptr, fault});
+}
+
+bool Recorder::check_owned(
+    const std::vector<std::string>& types,
+    const std::string& role,
+    const StableIValue* stack) {
+  bool good = true;
+  std::map<const void*, size_t> seen;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (stack[i] == 0 && slots::is_handle(types[i])) {
+      fault(i, role + " " + types[i], "<- empty: it was handed over before");
+      good = false;
+    }
+    for (const auto& [what, block] :
+         slots::blocks(types[i], stack[i], releases_)) {
+      const int times = releases_(block);
+      const auto [other, first] = seen.emplace(block, i);
+      if (first && times == 0) {
+        continue;
+      }
+      fault(
+          i,
+          role + " " + what,
+          !first ? "<- the same as in slot " + std::to_string(other->second) +
+                  ": two owners need two"
+              : times < 0 ? "<- not the stack's own: borrowed from its owner"
+                          : "<- was released before it was handed over");
+      good = false;
+    }
+  }
+  return good;
+}
+
+bool Recorder::check_room(
+    [[maybe_unused]] const Schema& schema,
+    [[maybe_unused]] const StableIValue* stack) {
+#if WORKBOOK_ASAN
+  const size_t arguments = schema.arguments.size();
+  const size_t returns = schema.returns.size();
+  const size_t size = std::max(arguments, returns);
+  const void* outside = __asan_region_is_poisoned(
+      const_cast<StableIValue*>(stack), size * sizeof(StableIValue));
+  if (outside != nullptr) {
+    const auto* slot = static_cast<const StableIValue*>(outside);
+    fault(
+        static_cast<size_t>(slot - stack),
+        "beyond the end of the stack",
+        "<- " + std::to_string(arguments) + " argument(s) and " +
+            std::to_string(returns) + " return(s) need " +
+            std::to_string(size) + " slots");
+    return false;
+  }
+#endif
+  return true;
+}
+
+std::string Recorder::fate(const Record& record) const {
+  if (!record.fault.empty() || record.block == nullptr) {
+    return record.fault;
+  }
+  const int times = releases_(record.block);
+  return times == 1 ? "released once"
+      : times == 0  ? "<- never released: nobody owns it now, it leaks"
+                    : "<- released twice: it had two owners";
+}
+
+bool Recorder::clean() const {
+  return std::all_of(
+      records_.begin(), records_.end(), [this](const Record& record) {
+        return record.fault.empty() &&
+            (record.block == nullptr || releases_(record.block) == 1);
+      });
+}
+
+std::string Recorder::drawing() const {
+  std::string text;
+  for (const Record& record : records_) {
+    const std::string became = fate(record);
+    text += "\n" + record.text + (became.empty() ? "" : ": " + became);
+  }
+  return text;
+}
+
+void Recorder::clear() {
+  records_.clear();
+}
+
+} // namespace workbook

@@ -1,0 +1,1 @@
+"""What is behind ./workbook: commands, verdicts, builds."""

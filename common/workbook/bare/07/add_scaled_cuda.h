@@ -1,0 +1,16 @@
+// The line between add_scaled.cu, which knows CUDA, and cuda_ops.cpp, which
+// knows torch.
+#pragma once
+
+#include "rows.h"
+
+#include <cstdint>
+
+namespace wb {
+
+// out = gate + alpha * up, of `rows`, on `stream`, a cudaStream_t of `device`.
+// Gives nullptr, or why it could not; neither waits nor allocates.
+const char* launch_add_scaled(
+    Dtype dtype, const Rows& rows, float alpha, int32_t device, void* stream);
+
+} // namespace wb

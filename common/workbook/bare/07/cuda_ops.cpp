@@ -1,0 +1,67 @@
+// The op on CUDA: checks, device and stream, the launch. No CUDA header is
+// needed here. Nothing waits, and nothing is allocated but results and copies.
+#include "add_scaled_cuda.h"
+#include "checked_box.h"
+#include "checks.h"
+#include "compat.h"
+#include "cuda_inputs.h"
+#include "outputs.h"
+
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/Exception.h>
+
+#include <cstdint>
+#include <tuple>
+
+namespace wb {
+namespace {
+
+Tensor add_scaled_cuda(const Tensor& input, const Tensor& other, double alpha) {
+  const TensorInfo info(input);
+  check_rows(
+      "other",
+      TensorInfo(other),
+      info,
+      info.sizes.empty() ? 1 : info.sizes.back());
+  check_device("other", other, input);
+  const Dtype dtype = cuda_dtype(input);
+  const Tensor x = as_contiguous(input);
+  const Tensor y = as_contiguous(other);
+  Tensor out = empty_contiguous(input);
+  const int64_t n = out.numel(); // without gaps: one row
+  if (n == 0) {
+    return out; // a launch of no blocks is an error
+  }
+  const Rows rows{
+      x.const_data_ptr(),
+      y.const_data_ptr(),
+      out.mutable_data_ptr(),
+      1,
+      n,
+      n,
+      1};
+  const int32_t device = input.get_device_index();
+  // A stream belongs to a device, which must be the current one.
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  const char* const error = launch_add_scaled(
+      dtype, rows, static_cast<float>(alpha), device, current_stream(device));
+  STD_TORCH_CHECK(error == nullptr, "CUDA says: ", error);
+  return out;
+}
+
+// One for each tensor among the inputs. Neither may be an argument itself.
+std::tuple<Tensor, Tensor> add_scaled_backward_cuda(
+    const Tensor& grad, const Tensor&, const Tensor&, double alpha) {
+  return {
+      add_scaled_cuda(grad, grad, 0), add_scaled_cuda(grad, grad, alpha - 1)};
+}
+
+} // namespace
+} // namespace wb
+
+STABLE_TORCH_LIBRARY_IMPL(wb07, CUDA, m) {
+  m.impl("add_scaled", CHECKED_BOX(&wb::add_scaled_cuda));
+  m.impl("add_scaled_backward", CHECKED_BOX(&wb::add_scaled_backward_cuda));
+}

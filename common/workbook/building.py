@@ -1,0 +1,146 @@
+"""How an implementation, and the root project, are configured and built."""
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbook import nvcc
+from workbook.installed import torch_root
+from workbook.project import (
+    BUILD,
+    MINE,
+    ROOT,
+    CannotRun,
+    locked,
+    read_json,
+    run,
+    run_shown,
+    write_json,
+)
+from workbook.sheets import Chapter, open_chapter
+
+os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
+
+
+@functools.cache
+def compiler() -> str:
+    """Of learner builds: CXX; else clang++, which compiles faster, if it has
+    the sanitizers and what names the lines in their reports; else c++."""
+    clang = shutil.which("clang++")
+    if os.environ.get("CXX") or not (clang and shutil.which("llvm-symbolizer")):
+        return os.environ.get("CXX") or "c++"
+    seen = BUILD / "clang.json"
+    found = {"path": clang, "time": os.stat(clang).st_mtime}
+    if read_json(seen) != found:
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
+            source.write("#include <optional>\nint main() {}\n")
+            source.flush()
+            if run([clang, "-fsanitize=address,undefined", source.name,
+                    "-o", "/dev/null"]).returncode != 0:
+                return "c++"
+        write_json(seen, found)
+    return clang
+
+
+def build_root(preset: str, targets: list[str]) -> None:
+    """Builds targets of the root project: tests, benchmarks, solutions."""
+    folder = BUILD / preset
+    cxx = compiler() if preset == "learn" else os.environ.get("CXX", "c++")
+    with locked(folder):
+        if not is_configured(folder, cxx):
+            with configuring(folder, cxx) as environment:
+                run_shown("Configuring", [
+                    "cmake", "--preset", preset,
+                    f"-DTORCH_ROOT={torch_root()}"], cwd=ROOT, env=environment)
+        run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
+
+
+def is_configured(build: Path, cxx: str) -> bool:
+    """Whether it is for this torch and this compiler."""
+    stamp = build / "configured_for.txt"
+    return ((build / "build.ninja").exists() and stamp.exists() and
+            stamp.read_text() == f"{torch_root()}\n{cxx}\n")
+
+
+@contextlib.contextmanager
+def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
+    """CMake keeps the compiler of a folder for ever, so it starts anew."""
+    (build / "CMakeCache.txt").unlink(missing_ok=True)
+    shutil.rmtree(build / "CMakeFiles", ignore_errors=True)
+    yield {**os.environ, "CXX": cxx}
+    (build / "configured_for.txt").write_text(f"{torch_root()}\n{cxx}\n")
+
+
+def implementation_build(folder: Path) -> Path:
+    """The build folder of an implementation: my-01_..., or by its place."""
+    folder = folder.resolve()
+    if folder.parent == MINE:
+        return BUILD / "learn" / f"my-{folder.name}"
+    digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    return BUILD / "learn" / f"{folder.name}-{digest}"
+
+
+def configure(chapter: Chapter, folder: Path,
+              build: Path) -> subprocess.CompletedProcess | None:
+    """Configures an implementation as a project of its own, if need be."""
+    python = chapter.steps_in_python.exists()  # its product is the build as it is
+    cxx = os.environ.get("CXX", "c++") if python else compiler()
+    if is_configured(build, cxx):
+        return None
+    words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
+                   f"-DTORCH_ROOT:PATH={torch_root()}"]
+    if python:
+        words += ["-DACTIVATION_CUDA=OFF"]
+    else:
+        edited = ";".join(sorted({step.file for step in chapter.steps}))
+        words += ["-DCMAKE_BUILD_TYPE=Debug", "-DWORKBOOK_PCH=ON",
+                  f"-DWORKBOOK_EDITED={edited}",
+                  f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/learn.cmake"]
+    probe = ROOT / f"tests/{chapter.number}_probe.cpp"
+    if probe.exists():
+        words += [f"-DWORKBOOK_PROBE={probe}"]
+    with configuring(build, cxx) as environment:
+        done = run(words, env=environment, title="Configuring")
+    if done.returncode == 0 and folder.parent == MINE:  # for editors
+        link = folder / "compile_commands.json"
+        link.unlink(missing_ok=True)
+        if not python:
+            link.symlink_to(build / link.name)
+    return done
+
+
+def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
+    """The learner's, as their users build it: without sanitizers."""
+    open_chapter(chapter)
+    build = builds / f"my-{chapter.name}"
+    words: list = ["cmake", "-G", "Ninja", "-S", chapter.mine, "-B", build,
+                   f"-DCMAKE_BUILD_TYPE={type}", f"-DTORCH_ROOT={torch_root()}"]
+    probe = ROOT / f"tests/{chapter.number}_probe.cpp"
+    if probe.exists():
+        words += [f"-DWORKBOOK_PROBE={probe}",
+                  f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/probe.cmake"]
+    with locked(build):
+        for command in (words, ["ninja", "-C", build]):
+            try:
+                run_shown(f"Building my/{chapter.name} without sanitizers",
+                          command)
+            except CannotRun as error:
+                raise CannotRun(f"my/{chapter.name} does not build; ./workbook "
+                                f"check {chapter.number} says more\n{error}") \
+                    from None
+    return build
+
+
+def library_of(build: Path) -> Path | None:
+    """The shared library that an implementation's build has made."""
+    probe = build / "libprobe.so"
+    if probe.exists():
+        return probe
+    found = sorted(build.glob("*.so")) or sorted(build.glob("torch*/*.so"))
+    return found[0] if found else None

@@ -1,0 +1,108 @@
+"""archive: all that machines without a network need, in one file.
+
+The file is a .tar of the workbook and of what it would download: the checkout as
+it is, the wheels of this Python and this platform, and the list of Debian
+packages. On such a machine:
+
+    tar xf FILE && cd workbook && ./workbook
+"""
+
+import argparse
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from pathlib import Path
+
+from workbook.project import ROOT, CannotRun, run_shown
+from workbook.project import run as run_program
+
+PACKAGES = "g++ cmake ninja-build python3-venv doctest-dev libbenchmark-dev mold " \
+    "clang llvm libclang-rt-dev"
+PARTS = {"torch": "requirements.txt", "hub": "requirements-hub.txt",
+         "cuda": "requirements-cuda.txt", "audit": "requirements-audit.txt"}
+CPU = "https://download.pytorch.org/whl/cpu"
+
+
+def checkout() -> list[str]:
+    done = run_program(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}", "ls-files",
+                "--cached", "--others", "--exclude-standard"])
+    if done.returncode != 0:
+        raise CannotRun("an archive is made from a git checkout, and git says: "
+                        + done.stdout.strip())
+    return [n for n in done.stdout.splitlines() if (ROOT / n).is_file()]
+
+
+def fetch_wheels(folder: Path, without: list[str]) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check",
+           "download", "-q", "-d", folder, "--find-links", folder]
+    lines = (ROOT / "requirements.txt").read_text()
+    if "torch" not in without:
+        torch = re.findall(r"^torch==\S+", lines, re.M)[0]
+        print(f"Fetching {torch} for CPU (about 0.2 GB)", file=sys.stderr)
+        # If this fails, the next takes the one with CUDA, with a progress line.
+        run_program([*pip, "--no-deps", "--index-url", CPU, "--retries", "0",
+             "--timeout", "5", torch])
+    wanted = folder.parent / "wanted.txt"
+    wanted.write_text("\n".join(
+        [re.sub(r"^torch==.*", "", lines, flags=re.M)
+         if "torch" in without else lines] +
+        [(ROOT / PARTS[part]).read_text() for part in ("hub", "cuda", "audit")
+         if part not in without]))
+    run_shown("Fetching wheels", [*pip, "-r", wanted])
+    wanted.unlink()
+
+
+def packages() -> str:
+    """The Debian packages, with the versions that are installed here."""
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "# ${Package} ${Version}\n",
+         *PACKAGES.split()], text=True, capture_output=True) \
+        if Path("/usr/bin/dpkg-query").exists() else None
+    return f"sudo apt-get install -y {PACKAGES}\n" + \
+        (f"# Where this archive was made:\n{done.stdout}" if done else "")
+
+
+def made_for() -> str:
+    return (f"Python {platform.python_version_tuple()[0]}."
+            f"{platform.python_version_tuple()[1]}, "
+            f"{sysconfig.get_platform()}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="such as workbook.tar")
+    parser.add_argument("--without", action="append", default=[],
+                        choices=PARTS, help="torch (each machine has one, named "
+                        "by TORCH_ROOT), hub (chapter 08), cuda (nvcc), audit")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    file = Path(arguments.file)
+    if not file.parent.is_dir():
+        raise CannotRun(f"FILE: there is no folder {file.parent}")
+    names = checkout()
+    part = file.with_name(file.name + ".part")
+    try:
+        with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+            offline = Path(scratch) / "offline"
+            (offline / "wheels").mkdir(parents=True)
+            fetch_wheels(offline / "wheels", arguments.without)
+            (offline / "packages.txt").write_text(packages())
+            (offline / "made_for.txt").write_text(made_for() + "\n")
+            count = len(list((offline / "wheels").iterdir()))
+            with tarfile.open(part, "w") as tar:
+                for name in names:
+                    tar.add(ROOT / name, f"workbook/{name}")
+                tar.add(offline, "workbook/offline")
+        part.rename(file)  # whole or not at all
+    finally:
+        part.unlink(missing_ok=True)
+    print(f"{file}: {len(names)} files, {count} wheels for {made_for()}, "
+          f"{file.stat().st_size / 1e6:.0f} MB\n"
+          f"On each machine: {packages().splitlines()[0]}\n"
+          f"then: tar xf {file.name} && cd workbook && ./workbook")
+    return 0
+

@@ -1,0 +1,37 @@
+"""py: Python with your library loaded, as its users have it."""
+
+import argparse
+import os
+import sys
+
+from workbook.building import build_plain
+from workbook.installed import see_torch
+from workbook.progress import chapter_and_step
+from workbook.project import BUILD, CannotRun
+
+START = """\
+import ctypes, torch
+torch.ops.load_library({library!r})
+library = ctypes.CDLL({library!r})
+print("torch", torch.__version__, "and", {name!r} + ": your ops are in"
+      " torch.ops.wb{number}, what is exported in library")
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("chapter", nargs="?", metavar="NN",
+                        help="default: the chapter you are at")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    chapter = chapter_and_step(arguments.chapter)[0]
+    if chapter.steps_in_python.exists():
+        raise CannotRun(f"chapter {chapter.number} is a package: its README.md "
+                        "says how Python loads it")
+    see_torch()
+    build = build_plain(chapter, BUILD / "release", "Release")
+    library = build / f"lib{chapter.name[3:]}.so"
+    text = START.format(library=str(library), name=library.name,
+                        number=chapter.number)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-q", "-i", "-c", text])

@@ -1,0 +1,116 @@
+"""test: the workbook's own tests; --full: everything.
+
+With a file or more, only those tests are run, by pytest:
+./workbook test -- tests/solutions/test_ladder.py -k 04"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from workbook import nvcc, screen
+from workbook.building import build_root
+from workbook.installed import install_with_torch
+from workbook.project import ROOT, CannotRun
+from workbook.project import run as run_program
+
+TITLES = {"learn": "Solutions under AddressSanitizer, UBSan, LeakSanitizer",
+          "release": "Solutions and benchmarks, optimised"}
+
+
+TAKES_COMMAND = True  # after --: words for pytest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--full", action="store_true",
+                        help="with ladders, mutants, templates, stress, "
+                             "documentation, lint and the matrix")
+    parser.add_argument("pytest", nargs="*", metavar="...",
+                        help="a file or more, after -- with pytest's options")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.pytest or arguments.command:
+        return subprocess.run([
+            sys.executable, "-m", "pytest", "--full", *arguments.pytest,
+            *arguments.command], cwd=ROOT).returncode
+    start = time.monotonic()
+    os.environ.setdefault("CUDAARCHS", "90-real")  # compiled; one will do
+    if nvcc.find() is None:
+        try:
+            nvcc.fetch()
+        except CannotRun as error:
+            print(f"Chapter 07 is built for CPU only: {error}")
+    counts: Counter[str] = Counter()
+    for preset, title in TITLES.items():
+        build_root(preset, ["all"])
+        counts += _stage(title, ["ctest", "--preset", preset], _of_ctest)
+    _install_what_tests_need()
+    counts += _stage("Rules, tool and templates", [
+        sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
+        "-n", "auto", "--dist", "loadgroup", *(["--full"] * arguments.full)],
+        _of_pytest)
+    if arguments.full:
+        counts += _stage(
+            "Each solution on each libtorch, with the headers of each",
+            [sys.executable, ROOT / "common", "matrix"], _of_pytest)
+    print(f"{time.monotonic() - start:.0f} s")
+    skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
+    print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def _stage(title: str, command: list, count: Callable[[str], Counter[str]]
+           ) -> Counter[str]:
+    print(screen.bold(f"== {title}"), flush=True)
+    process = subprocess.Popen(
+        list(map(str, command)), cwd=ROOT, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT)
+    lines = []
+    assert process.stdout
+    for line in process.stdout:
+        lines.append(line)
+        print(line, end="", flush=True)
+    found = count("".join(lines))
+    if process.wait() != 0 and not found["failed"]:
+        found["failed"] = 1  # it stopped before it could count
+    return found
+
+
+def _of_ctest(text: str) -> Counter[str]:
+    found = re.search(r"(\d+) tests failed out of (\d+)", text)
+    failed, total = (int(found[1]), int(found[2])) if found else (0, 0)
+    skipped = text.count("***Skipped")
+    return Counter(passed=total - failed - skipped, failed=failed,
+                   skipped=skipped)
+
+
+def _of_pytest(text: str) -> Counter[str]:
+    """Of "3 failed, 200 passed, 1 skipped, 2 errors in 9.8s"."""
+    last = text.strip().splitlines()[-1:]
+    found = {word: int(n) for n, word in
+             re.findall(r"(\d+) (\w+)", "".join(last))}
+    return Counter(
+        passed=found.get("passed", 0), skipped=found.get("skipped", 0),
+        failed=sum(found.get(word, 0) for word in
+                   ("failed", "error", "errors")))
+
+
+def _install_what_tests_need() -> None:
+    """Set-up may have been without a network."""
+    wanted = re.findall(r"^(?!torch==)[^#\s].*", (
+        ROOT / "requirements.txt").read_text(), re.M)
+    done = run_program([sys.executable, "-m", "pip", "install", "-q",
+                        "--disable-pip-version-check", *wanted])
+    if done.returncode != 0:
+        raise CannotRun("what the tests need could not be installed (a network?)"
+                        f"\n{done.stdout[-500:]}")
+    try:
+        install_with_torch("requirements-hub.txt")
+    except CannotRun as error:  # the tests of chapter 08 will fail, and say so
+        print(error)

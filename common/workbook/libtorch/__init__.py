@@ -1,0 +1,1 @@
+"""Libtorch of other versions."""

@@ -1,0 +1,68 @@
+"""Compiling what should compile and what should not, at a chosen target with
+chosen headers. The table of gated APIs is tests/matrix/gates.toml."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from workbook.project import ROOT, read_toml
+
+GATES = read_toml(ROOT / "tests/matrix/gates.toml")["gate"]
+
+BAD_SCHEMA = """
+#include <torch/csrc/stable/library.h>
+STABLE_TORCH_LIBRARY(gate, m) { m.def("bad(Tensor x -> Tensor"); }
+"""
+
+
+def minor(version: str) -> int:
+    """10 for "2.10" and for "2.10.0"."""
+    return int(version.split(".")[1])
+
+
+def packed(version: str) -> str:
+    """"2.10" as TORCH_TARGET_VERSION has it."""
+    return f"0x02{minor(version):02x}000000000000"
+
+
+def compile(code: str, torch: Path, target: str | None = None,
+            *options) -> str:
+    """"" if the compiler takes `code`, else what it said. `target` is "2.10"."""
+    define = [f"-DTORCH_TARGET_VERSION={packed(target)}"] if target else []
+    done = subprocess.run(
+        [shutil.which("g++") or "c++", "-std=c++17", "-w", "-isystem",
+         str(torch / "include"), *define, "-xc++", "-",
+         *map(str, options or ["-fsyntax-only"])],
+        input=code, text=True, capture_output=True,
+        env={**os.environ, "LC_ALL": "C"})
+    return done.stderr if done.returncode else ""
+
+
+def wrong(gate: dict, headers: dict[int, Path]) -> str:
+    """"" if the gate is shut and open where its entry says, as far as
+    `headers`, {minor: TORCH_ROOT}, can tell; else what is wrong."""
+    least, target = minor(gate["headers"]), minor(gate["target"])
+    with_it = [m for m in sorted(headers) if m >= least]
+    older = [m for m in sorted(headers) if m < least]
+
+    def tried(headers_minor, target_minor):
+        return compile(gate["code"], headers[headers_minor],
+                       f"2.{target_minor}")
+    if with_it:
+        for m in {with_it[0], with_it[-1]}:
+            text = tried(m, target)
+            if text:
+                return f"headers 2.{m}, target 2.{target}: {text}"
+            if target > 9:
+                text = tried(m, target - 1)
+                if gate["message"] not in text:
+                    return f"headers 2.{m}, target 2.{target - 1}: {text}"
+    if older:
+        m = older[-1]
+        text = tried(m, min(target, m))
+        if not text:
+            return f"headers 2.{m} have it too"
+        if target == 9 and gate["message"] not in text:
+            return f"headers 2.{m}: {text}"
+    return ""

@@ -1,0 +1,65 @@
+"""Loads a library into the libtorch that LD_LIBRARY_PATH has, as Python would,
+and prints as JSON the ops that it registered, or why it was refused.
+
+    loading.py LIBTORCH_CPU LIBRARY             all its functions are looked up
+    loading.py LIBTORCH_CPU LIBRARY FUNCTION... these alone
+"""
+
+import ctypes
+import json
+import os
+import sys
+
+RTLD_LAZY, RTLD_NOW = 1, 2
+
+
+class String(ctypes.Structure):  # std::string of libstdc++
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t),
+                ("short", ctypes.c_char * 16)]
+
+
+class Name(ctypes.Structure):  # c10::OperatorName
+    _fields_ = [("name", String), ("overload", String)]
+
+
+class Names(ctypes.Structure):  # std::vector<c10::OperatorName>
+    _fields_ = [("begin", ctypes.c_void_p), ("end", ctypes.c_void_p),
+                ("capacity", ctypes.c_void_p)]
+
+
+def ops(torch) -> set[str]:
+    """No function of the C shim lists them. This one was the same in every
+    libtorch from 2.9 to 2.15."""
+    dispatcher = torch._ZN3c1010Dispatcher13realSingletonEv
+    dispatcher.restype = ctypes.c_void_p
+    list_them = torch._ZN3c1010Dispatcher13getAllOpNamesEv
+    list_them.restype, list_them.argtypes = Names, [ctypes.c_void_p]
+    names = list_them(dispatcher())
+    count = (names.end - names.begin) // ctypes.sizeof(Name)
+
+    def text(string):
+        return ctypes.string_at(string.data, string.size).decode()
+    return {".".join(filter(None, (text(n.name), text(n.overload))))
+            for n in (Name * count).from_address(names.begin)}
+
+
+def main() -> None:
+    torch = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+    before = ops(torch)
+    process = ctypes.CDLL(None)
+    process.dlopen.restype = ctypes.c_void_p
+    process.dlerror.restype = ctypes.c_char_p
+    wanted = sys.argv[3:]
+    mode = RTLD_LAZY if wanted else RTLD_NOW
+    missing = [name for name in wanted if not hasattr(torch, name)]
+    if missing:
+        print(json.dumps({"refused": f"undefined symbol: {missing[0]}"}), flush=True)
+    elif not process.dlopen(os.fsencode(os.path.abspath(sys.argv[2])), mode):
+        print(json.dumps({"refused": process.dlerror().decode()}), flush=True)
+    else:
+        print(json.dumps({"ops": sorted(ops(torch) - before)}), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a library calls by name, and what libtorch has."""

@@ -1,0 +1,198 @@
+"""check: builds one implementation, tests it, and says what happened."""
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from workbook.building import (
+    build_root,
+    compiler,
+    configure,
+    implementation_build,
+    is_configured,
+)
+from workbook.installed import install_with_torch, torch_root
+from workbook.project import (
+    BUILD,
+    ROOT,
+    CannotRun,
+    Superseded,
+    locked,
+    read_json,
+    run,
+    write_json,
+)
+from workbook.sheets import Chapter, source_files
+from workbook.verdict.compiling import compiled
+from workbook.verdict.judging import judged
+from workbook.verdict.model import NOT_REACHED, PASS, Verdict, place_of_step
+from workbook.verdict.running import Tests
+from workbook.verdict.subject import Subject
+
+__all__ = ["PASS", "Verdict", "built_test", "check", "checked", "last",
+           "place_of_step", "ready", "saved"]
+
+
+def check(chapter: Chapter, folder: Path, seed: int | None = None,
+          at: str | None = None,
+          tell: Callable[[Verdict], None] = lambda verdict: None,
+          ready: Tests | None = None) -> Verdict:
+    """The verdict on `folder` as an implementation of `chapter`. `tell` hears
+    before of the step `at`, which is the first that did not pass last. A save
+    while it works makes it begin anew. `ready` are the tests, begun before.
+    Raises CannotRun if there is something wrong with the workbook's own part."""
+    while True:
+        with contextlib.suppress(Superseded):
+            return _check(chapter, folder, seed, at, tell, ready)
+
+
+def ready(chapter: Chapter) -> Tests | None:
+    """The tests of the learner's copy, begun before it is saved."""
+    test, build = _test_of(chapter), implementation_build(chapter.mine)
+    return Tests(test, build) if test.exists() and build.exists() else None
+
+
+def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
+           tell: Callable[[Verdict], None], ready: Tests | None) -> Verdict:
+    if not (folder / "CMakeLists.txt").is_file():
+        raise CannotRun(f"{folder} is no implementation: it has no "
+                        f"CMakeLists.txt; solutions/{chapter.name} has one")
+    times = saved(folder)
+    build = implementation_build(folder)
+
+    def superseded() -> bool:
+        return saved(folder) != times
+
+    def tell_of_this(verdict: Verdict) -> None:
+        if superseded():
+            raise Superseded
+        tell(verdict)
+
+    with locked(build):
+        with _first_build(chapter, folder, build):
+            test = built_test(chapter)
+        files = _sums(folder, test, seed)
+        known, before = _kept(build)
+        if before and known == files and before.kind != "timeout":
+            return before
+        for path in _older_than_built(folder, build, known, files):
+            os.utime(path)
+            times[path] = path.stat().st_mtime_ns
+        states = before.known if before else {}
+        at = at or next((s.id for s in chapter.steps
+                         if states.get(s.id) != PASS), chapter.steps[-1].id)
+        subject = Subject(chapter, folder, build, test, at, seed, superseded)
+        tests = Tests(test, build, seed) if ready is None or not ready.process or \
+            (ready.build, ready.made) != (build, test.stat().st_mtime_ns) else ready
+        verdict = _fresh(subject, tests, tell_of_this)
+        verdict.known = verdict.steps if verdict.ran or not before else \
+            before.known
+        if superseded():
+            raise Superseded
+        write_json(build / "verdict.json",
+                   {"files": files, "verdict": verdict.as_dict()})
+        return verdict
+
+
+@contextlib.contextmanager
+def _first_build(chapter: Chapter, folder: Path, build: Path) -> Iterator[None]:
+    """Meanwhile, if the implementation was never built, it is: the compiler has
+    a core for each. What is wrong with it is said later."""
+    if (build / "build.ninja").exists() or chapter.steps_in_python.exists():
+        yield
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: configure(chapter, folder, build) and
+                    run(["ninja", "-C", build]))
+        yield
+
+
+def saved(folder: Path) -> dict[Path, int]:
+    """When each file of an implementation was."""
+    times = {}
+    for path in source_files(folder):
+        with contextlib.suppress(FileNotFoundError):  # renamed by an editor
+            times[path] = path.stat().st_mtime_ns
+    return times
+
+
+def last(chapter: Chapter) -> tuple[dict[str, str], bool]:
+    """How the learner's steps stood at the last check, and whether the files
+    have changed since. Builds nothing."""
+    known, verdict = _kept(implementation_build(chapter.mine))
+    test = _test_of(chapter)
+    if not (verdict and test.exists()):
+        return {step.id: NOT_REACHED for step in chapter.steps}, False
+    return verdict.known, known != _sums(chapter.mine, test)
+
+
+def checked(chapter: Chapter) -> bool:
+    """Whether the learner's copy ever was."""
+    return _kept(implementation_build(chapter.mine))[1] is not None
+
+
+def _fresh(subject: Subject, tests: Tests, tell: Callable[[Verdict], None]
+           ) -> Verdict:
+    start = time.monotonic()
+    tests.superseded = subject.superseded
+    try:
+        verdict = compiled(subject)
+        subject.seconds["build"] = round(time.monotonic() - start, 3)
+        if verdict is None:
+            start = time.monotonic()
+            verdict = judged(subject, tests, tell)
+            subject.seconds["test"] = round(time.monotonic() - start, 3)
+        return verdict
+    finally:
+        tests.end()
+
+
+def _kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
+    """The sums of the files that were checked last, and the verdict on them."""
+    kept = read_json(build / "verdict.json")
+    with contextlib.suppress(KeyError, TypeError):  # of another version
+        return kept["files"], Verdict(**kept["verdict"])
+    return {}, None
+
+
+def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
+    return {"": f"{torch_root()} {test.stat().st_mtime_ns} {seed}",
+            **{str(path.relative_to(folder)):
+               hashlib.sha256(path.read_bytes()).hexdigest()
+               for path in source_files(folder)}}
+
+
+def _older_than_built(folder: Path, build: Path, known: dict[str, str],
+                      files: dict[str, str]) -> list[Path]:
+    """Of the files that have changed: a backup that is brought back is older
+    than what was built since, and would not be built again."""
+    log = build / ".ninja_log"
+    built = log.stat().st_mtime if log.exists() else 0
+    return [folder / name for name, digest in files.items()
+            if name and known.get(name) != digest and
+            (folder / name).stat().st_mtime < built]
+
+
+def _test_of(chapter: Chapter) -> Path:
+    if chapter.steps_in_python.exists():
+        return chapter.steps_in_python
+    return BUILD / "learn/tests" / f"{chapter.name}_test"
+
+
+def built_test(chapter: Chapter) -> Path:
+    """The chapter's test, built unless it is newer than all it is made of."""
+    test = _test_of(chapter)
+    if test.suffix == ".py":
+        install_with_torch("requirements-hub.txt")
+        return test
+    parts = [*ROOT.glob(f"tests/{chapter.number}_*"),
+             *ROOT.glob("common/testing/*"), *ROOT.glob("common/cmake/*.cmake")]
+    if (not test.exists() or not is_configured(BUILD / "learn", compiler()) or
+            max(p.stat().st_mtime for p in parts) > test.stat().st_mtime):
+        build_root("learn", [f"{chapter.name}_test"])
+        os.utime(test)
+    return test

@@ -1,0 +1,115 @@
+"""The second half of a check: the chapter's tests, in processes of their own."""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbook.building import library_of
+from workbook.project import ROOT, Superseded
+from workbook.verdict.report import Case, read
+
+CASE_SECONDS = 10  # a case of a learner's run may take this long
+KEPT = 2**20  # bytes of what it prints, of its beginning and of its end
+FAILED, LEAKED, TIMED_OUT = 1, 4, 124  # statuses of a test program
+ENDED = re.compile(rb"\n?\0ended (-?\d+)\n\Z")
+
+
+@dataclass
+class Run:
+    """What became of a test process."""
+    status: int
+    text: str
+    cases: list[Case] | None  # None: it ended before the first, or has no report
+    limit: int = CASE_SECONDS  # that it ran into, if TIMED_OUT
+
+
+class Tests:
+    """Those of a chapter, on one implementation. A program loads libtorch when
+    it is made, and runs cases in processes forked from it; tests in Python begin
+    anew."""
+
+    def __init__(self, test: Path, build: Path, seed: int | None = None,
+                 **environment: str):
+        self.test, self.build = test, build
+        self.made = test.stat().st_mtime_ns
+        self.report = build / "report.xml"
+        self.superseded: Callable[[], bool] = lambda: False
+        self.environment = {**os.environ, **environment}
+        self.process: subprocess.Popen | None = None
+        if test.suffix != ".py":
+            command = [test, "--serve", "--reporters=xml", f"--out={self.report}",
+                       f"--timeout={CASE_SECONDS}"]
+            if seed is not None:
+                command.append(f"--rand-seed={seed}")
+            self._start(command)
+
+    def run(self, steps: Sequence[str]) -> Run:
+        """The cases of these steps. Those of the whole chapter are for
+        ./workbook test."""
+        self.report.unlink(missing_ok=True)
+        if self.test.suffix == ".py":
+            names = " or ".join(f"test_{s.replace('.', '_')}_" for s in steps)
+            self._start([
+                sys.executable, "-m", "pytest", "-qx", f"--rootdir={ROOT}",
+                self.test, f"--implementation={self.build}",
+                f"--steps-report={self.report}", "-k", names])
+        else:
+            cases = ",".join(f"{step} *" for step in steps)
+            request = f"{library_of(self.build)}\t{cases}\n"
+            assert self.process and self.process.stdin
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write(request.encode())
+                self.process.stdin.flush()
+        limit = (CASE_SECONDS + 5) * (len(steps) + 5)
+        status, printed = self._wait(limit)
+        whole = status == TIMED_OUT and self.process is None
+        return Run(status, printed.decode(errors="replace"),
+                   read(self.report), limit if whole else CASE_SECONDS)
+
+    def end(self) -> None:
+        """With all that it has started."""
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+            self.process = None
+
+    def _start(self, command: list) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,
+            env=self.environment)
+
+    def _wait(self, limit: int) -> tuple[int, bytes]:
+        """The status of what runs now, and all that it printed, the middle of
+        too much left out."""
+        assert self.process and self.process.stdout
+        pipe = self.process.stdout.fileno()
+        printed = bytearray()
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            if self.superseded():
+                raise Superseded
+            if not select.select([pipe], [], [], 0.05)[0]:
+                continue
+            data = os.read(pipe, 2**16)
+            if not data:
+                status = self.process.wait()
+                self.end()
+                return status, bytes(printed)
+            printed += data
+            ended = ENDED.search(printed, max(0, len(printed) - 32))
+            if ended:
+                return int(ended[1]), bytes(printed[:ended.start()])
+            if len(printed) > 3 * KEPT:
+                printed[KEPT:-KEPT] = b"\n... (too much; cut out here) ...\n"
+        self.end()
+        return TIMED_OUT, bytes(printed)

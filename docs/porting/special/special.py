@@ -1,0 +1,65 @@
+"""What PyTorch has to be told about the ops of special.cpp in Python: import it when
+the library is loaded."""
+
+import torch
+
+ops = torch.ops.special
+
+
+#! [positive]
+@torch.library.register_fake("special::positive")
+def _(x):
+    count = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty(count)
+#! [positive]
+
+
+#! [first]
+@torch.library.register_fake("special::first")
+def _(x, n):
+    return x.new_empty(n, *x.shape[1:])
+#! [first]
+
+
+#! [mul_out]
+@torch.library.register_fake("special::mul_out")
+def _(x, y, out):
+    return None
+
+
+def mul(x, y, out=None):
+    """What users call: with `out` or without, it returns the result."""
+    if out is None:
+        out = torch.empty_like(x)
+    ops.mul_out(x, y, out)
+    return out
+#! [mul_out]
+
+
+#! [autocast]
+torch.library.register_autocast("special::positive", "cpu", torch.float32)
+torch.library.register_autocast("special::positive", "cuda", torch.float32)
+#! [autocast]
+
+
+#! [autograd]
+def _setup(ctx, inputs, output):
+    x, n = inputs
+    ctx.rest = x.shape[0] - n
+
+
+def _backward(ctx, grad):
+    zeros = grad.new_zeros(ctx.rest, *grad.shape[1:])
+    return torch.cat([grad, zeros]), None
+
+
+torch.library.register_autograd("special::first", _backward, setup_context=_setup)
+#! [autograd]
+
+
+#! [vmap]
+@torch.library.register_vmap("special::first")
+def _(info, in_dims, x, n):
+    """n is a number, so only x can have a batch: behind its other dimensions."""
+    return ops.first(x.movedim(in_dims[0], -1), n), -1
+#! [vmap]

@@ -1,0 +1,177 @@
+"""Parts of the reference pages: the errors, from tests/errors/errors.toml and
+what tests/errors has recorded; the pitfalls, from mutants.toml and the sheets;
+which result is written by which command; and the README's table of chapters."""
+
+import re
+
+from tables import read, table
+from workbook.project import ROOT, read_toml
+from workbook.sheets import chapters
+
+# Each file in docs/results: what it holds, the page that shows it, what writes it.
+RESULTS = {
+    "[0-9][0-9]_*.json": ("a chapter's benchmark", "01_headeronly_types.md",
+                          "./workbook bench 01 --json FILE"),
+    "07_cuda_activation_kernel.json": (
+        "the benchmark on a GPU", "07_cuda_activation_kernel.md",
+        "tests/gpu/measure.py"),
+    "conversions/*.json": (
+        "what converts, on one libtorch", "02_stableivalue_conversions.md",
+        "./workbook matrix --record"),
+    "ownership/*.json": (
+        "who owns a slot, on one libtorch", "03_stack_conventions.md",
+        "./workbook matrix --record"),
+    "loop.json": ("how long a verdict takes", "testing.md",
+                  "tests/tool/loop_bench.py --json docs/results/loop.json"),
+    "matrix.json": ("solutions and gates on each libtorch",
+                    "06_version_gating.md", "./workbook matrix --record"),
+    "sass.json": ("instructions of the CUDA kernels",
+                  "07_cuda_activation_kernel.md",
+                  "./workbook test -- tests/gpu/test_sass.py --record"),
+    "limits.json": (
+        "chapter 08's kernels from one element to 1.6 GB", "08_hub_packaging.md",
+        "./workbook bench 08 --limits --json FILE"),
+    "porting.json": ("the steps of a port", "porting.md",
+                     "./workbook test tests/docs/test_porting.py --record"),
+    "audit.*": ("what an audit says of public wheels", "audit.md",
+                "docs/tools/audits.py FOLDER"),
+    "library.txt": ("a library of one's own on each libtorch", "matrix.md",
+                    "./workbook test tests/tool/test_matrix.py --full --record"),
+    "errors.json": ("what each error says", "errors.md",
+                    "./workbook test tests/errors --record"),
+}
+OF = {"compile": "headers", "link": "headers", "import": "torch",
+      "hub": "kernels"}  # else libtorch
+
+
+def entries(name: str) -> list[dict]:
+    (found,) = read_toml(ROOT / "tests" / name).values()
+    return found
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def link(target: str) -> str:
+    """"page.md#anchor" as a link that is called like the heading."""
+    page, _, anchor = target.partition("#")
+    text = (ROOT / "docs" / page).read_text()
+    for heading in re.findall(r"^#+ (.+)$", text, re.M):
+        if not anchor or slug(heading) == anchor:
+            return f"[{heading}]({target})"
+    raise SystemExit(f"docs/{page} has no heading #{anchor}")
+
+
+def sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def code(text: str) -> str:
+    """Also in a table, and with backticks in it."""
+    return (f"`` {text} ``" if "`" in text else f"`{text}`").replace("|", r"\|")
+
+
+def bug(name: str) -> str:
+    """"pytorch/vision#1" or "pytorch/vision@8d9ccb4" as a link."""
+    found = re.fullmatch(r"([\w-]+/[\w.-]+)([#@])(\w+)", name)
+    if not found:
+        raise SystemExit(f"not a report: {name}")
+    repository, mark, number = found.groups()
+    kind = {"#": "issues", "@": "commit"}[mark]
+    short = repository.split("/")[1] + (" " if mark == "#" else " @") + number
+    return f"[{short}](https://github.com/{repository}/{kind}/{number})"
+
+
+def bugs(entry: dict) -> str:
+    return ", ".join(map(bug, entry["bugs"]))
+
+
+def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
+    """Neighbouring versions that say the same are one: [("2.10 to 2.12", …)]."""
+    found: list[tuple[str, dict]] = []
+    for version, what in said.items():
+        first = last = version.rsplit(".", 1)[0]
+        if found and found[-1][1] == what:
+            first = found.pop()[0].split(" to ")[0]
+        found.append((first if first == last else f"{first} to {last}", what))
+    return found
+
+
+def error(entry: dict, result: dict) -> str:
+    said = result["said"][entry["id"]]
+    of = OF.get(entry["when"].lower(), "libtorch")
+    if of == "kernels":
+        said = {result["software"]["kernels"] + ".": next(iter(said.values()))}
+    text = f"### {sentence(entry['what'])}\n\n"
+    for version, what in spans(said):
+        label = "" if "script" in entry else f"{of} {version}"
+        if "signal" in what:
+            label += f" — the process ends by {what['signal']}"
+        if label:
+            text += f"*{label.removeprefix(' — ')}*\n\n"
+        text += f"```console\n{what['message'] or '(not a word)'}\n```\n\n"
+    text += f"{entry['means']} *Cure:* {entry['cure']} More: {link(entry['page'])}."
+    return text + (f" Published: {bugs(entry)}." if "bugs" in entry else "") + "\n"
+
+
+def found() -> str:
+    """The texts to look for, each a link to its entry."""
+    rows = []
+    for entry in entries("errors/errors.toml"):
+        text = entry["text"]
+        for one in text.values() if isinstance(text, dict) else [text]:
+            one = one if isinstance(one, str) else one[0]
+            one = code(one) if one else f"({entry['signal']}, not a word)"
+            rows.append([f"[{one}](#{slug(entry['what'])})", entry["when"]])
+    return table(["what is said", "when"], rows)
+
+
+def errors(part: str) -> str:
+    """"found", "made", or when they are said: compile, link, load, ..."""
+    if part == "found":
+        return found()
+    result = read("errors")
+    software = result["software"]
+    if part == "made":
+        return f"Provoked on {result['date']} with {software['compiler']}, the " \
+            f"headers of {software['headers']}, Python {software['python']}, " \
+            f"torch {software['torch']} and kernels {software['kernels']}. What " \
+            "is loaded or called was built once, for target 2.10 if nothing " \
+            "else is said, and run on each libtorch.\n"
+    return "\n".join(error(entry, result) for entry in entries("errors/errors.toml")
+                     if entry["when"].lower() == part)
+
+
+def pitfalls() -> str:
+    steps = {step.id: f"[{step.id} {step.title}](../chapters/{chapter.name}/"
+             f"README.md#{slug(f'{step.id} {step.title}')})"
+             for chapter in chapters() for step in chapter.steps}
+    rows = []
+    for mutant in sorted(entries("solutions/mutants.toml"), key=lambda m: m["step"]):
+        if "bugs" in mutant:
+            # Without the number in parentheses: the next column has it.
+            why = re.sub(r"\s*\([^()]*(?:\d{2,}|[0-9a-f]{7})[^()]*\)", "",
+                         mutant["why"]).rstrip(".").replace("|", "\\|")
+            rows.append([sentence(why) + ".", bugs(mutant), steps[mutant["step"]]])
+    return table(["mistake", "report", "caught by"], rows)
+
+
+def refused() -> str:
+    return table(["mistake", "report", "at"], (
+        [sentence(e["what"]), bugs(e),
+         f"[{e['when']}](errors.md#{slug(e['what'])})"]
+        for e in entries("errors/errors.toml") if "bugs" in e))
+
+
+def results() -> str:
+    return "".join(
+        f"- `{file}`: {what}, for {link(page)}. Written by `{command}`\n"
+        for file, (what, page, command) in RESULTS.items())
+
+
+def chapter_table() -> str:
+    return table(["chapter", "steps", "minutes", "torch", "needs"], (
+        [f"[{c.number} {c.title}](chapters/{c.name}/README.md)", len(c.steps),
+         c.minutes, f"≥ {c.torch}", c.needs] for c in chapters()))

@@ -1,0 +1,270 @@
+"""Tables for the pages, from docs/results: one of each benchmark; by version,
+the conversions and the ownership that the probes have printed; what
+./workbook matrix found; the instructions of the CUDA kernels; and what
+./workbook audit said of public wheels."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import sources
+from workbook.libtorch.versions import listed, supported
+from workbook.project import ROOT
+
+RESULTS = ROOT / "docs/results"
+
+
+def read(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def table(head: list[str], rows: Iterable[list]) -> str:
+    return "".join(f"| {' | '.join(map(str, row))} |\n"
+                   for row in [head, ["---"] * len(head), *rows])
+
+
+def spread(member: dict) -> str:
+    return f"{member['ratio']:.2f} ({member['low']:.2f} to {member['high']:.2f})"
+
+
+def of(result: dict) -> str:
+    """The machine and the versions."""
+    hardware, software = result["hardware"], result["software"]
+    if "gpu" in hardware:
+        return f"{hardware['gpu']}, {hardware['multiprocessors']} " \
+            f"multiprocessors; torch {software['torch']}, driver " \
+            f"{software['driver']}; {result['date']}."
+    libtorch = software.get("libtorch") or software["torch"]
+    return f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['isa']}; " \
+        f"{software['compiler']}; libtorch {libtorch}; {result['date']}."
+
+
+def measured(path: Path) -> dict | None:
+    """A result of the sources as they are. One of a GPU names those that it was
+    measured with."""
+    if not path.exists():
+        return None
+    result = json.loads(path.read_text())
+    return None if "sources" in result and sources.changed(result) else result
+
+
+def benchmark(name: str) -> str:
+    result = measured(RESULTS / f"{name}.json")
+    if result is None:
+        return "Not measured yet. On a machine with a GPU, " \
+            "`tests/gpu/measure.py` measures it and writes\n" \
+            f"`docs/results/{name}.json`.\n"
+    groups = result["groups"]
+    if any("instructions" in m for g in groups for m in g["members"]):
+        return calls(result)
+    text = "Time over the floor's, median of the repetitions"
+    if "gpu" in result["hardware"]:
+        return f"{text}. {of(result)}\n\n{on_gpu(groups)}"
+    rows = []
+    for group in groups:
+        rate = f"{group['floor_gb_per_s']:.0f}" if group["bytes"] else "-"
+        for member in group["members"]:
+            if member["role"] == "floor":
+                continue
+            bold = "**" if member["role"] == "subject" else ""
+            rows.append([f"{group['dtype']} {group['shape']}", group["cache"],
+                         group["threads"], rate, member["name"],
+                         f"{bold}{spread(member)}{bold}"])
+    return f"{text} (first to third quartile). {of(result)}\n\n" + table(
+        ["shape", "cache", "threads", "floor GB/s", "member", "ratio"], rows)
+
+
+def loop() -> str:
+    """From a save to a verdict, in seconds."""
+    result = read("loop")
+    return f"{result['cpu']}, {result['cores']} cores, {result['system']}; " \
+        f"{result['compiler']}.\n\n" + table(
+            ["chapter", "verdict", "p90", "of the processors", "all steps",
+             "first check", "other work (load)"],
+            [[c["chapter"], c["median"], c["p90"], c["cpu"], c["all"], c["first"],
+              f"{c['load']:.0f}"] for c in result["chapters"]])
+
+
+def on_gpu(groups: list[dict]) -> str:
+    names = list(dict.fromkeys(m["name"] for g in groups for m in g["members"]
+                               if m["role"] != "floor"))
+    rows = []
+    for group in groups:
+        ratios = {m["name"]: f"{m['ratio']:.2f}" for m in group["members"]}
+        rows.append([f"{group['dtype']} {group['shape']}", group["floor"],
+                     f"{group['floor_gb_per_s']:.0f}",
+                     *(ratios.get(name, "") for name in names)])
+    return table(["shape", "floor", "GB/s", *names], rows)
+
+
+def calls(result: dict) -> str:
+    """Calls without bytes: a row a member, instructions by place, then time."""
+    groups = {g["name"]: g for g in result["groups"]}
+    text = of(result) + "\n"
+    for name, group in groups.items():
+        if not name.startswith("instructions/"):
+            continue
+        timed = groups["time/" + name.split("/")[1]]["members"]
+        places = sorted({p for m in group["members"] for p in m["instructions"]})
+        rows = []
+        for member, time in zip(group["members"], timed):
+            counts = [member["instructions"].get(p, 0) for p in places]
+            rows.append([member["name"], *(f"{c:.0f}" for c in counts),
+                         f"{sum(counts):.0f}", f"**{member['ratio']:.2f}**",
+                         spread(time)])
+        text += f"\n**{group['shape']}**\n\n" + table(
+            ["op", *places, "all", "ratio", "time"], rows)
+    return text
+
+
+def by_version(versions: list[str], cells: list[str]) -> str:
+    """Cells in the order of versions; neighbours that agree are one."""
+    runs: list[list[str]] = []  # [text, first version, last version]
+    for version, text in zip(versions, cells):
+        minor = version.rsplit(".", 1)[0]
+        if runs and runs[-1][0] == text:
+            runs[-1][2] = minor
+        else:
+            runs.append([text, minor, minor])
+    if len(runs) == 1:
+        return runs[0][0]
+    return "; ".join(
+        (first if first == last else f"{first} to {last}") + f": {text}"
+        for text, first, last in runs)
+
+
+def of_each_version(folder: str) -> list[dict]:
+    """What a probe printed on each version that the matrix runs."""
+    missing = [v for v in supported()
+               if not (RESULTS / folder / f"{v}.json").exists()]
+    if missing:
+        raise SystemExit(f"docs/results/{folder} holds no result of "
+                         f"{', '.join(missing)}: run ./workbook matrix --record")
+    return [read(f"{folder}/{v}") for v in supported()]
+
+
+def verdict(row: dict) -> str:
+    there, back = row["to_libtorch"], row["from_libtorch"]
+    if there == back == "converts":
+        leak = row.get("leaked_bytes", 0)
+        return f"converts, **leaks** {leak} bytes" if leak else "converts"
+    if "unknown type" in row.get("to_libtorch_reason", ""):
+        return "no such schema"
+    return there if back in (there, "only from Python") else f"{there}, {back}"
+
+
+def conversions() -> str:
+    results = of_each_version("conversions")
+    versions = [r["libtorch"] for r in results]
+    rows = []
+    for of_version in zip(*(r["rows"] for r in results)):
+        row = of_version[0]
+        rows.append([f"`{row['schema']}`",
+                     f"`{row['extension']}`" if row["extension"] else "none",
+                     row["slot"], by_version(versions, [*map(verdict, of_version)])])
+    return table(["schema", "in the extension", "the slot",
+                  f"libtorch {versions[0]} to {versions[-1]}"], rows)
+
+
+def ownership() -> str:
+    results = of_each_version("ownership")
+    versions = [r["libtorch"] for r in results]
+    return table(
+        ["after a call", f"libtorch {versions[0]} to {versions[-1]}"],
+        ([what, by_version(versions, [r["facts"][what] for r in results])]
+         for what in results[0]["facts"]))
+
+
+def grid(corner: str, columns: list[str], rows: dict) -> str:
+    """{row: {column: cell}} as a table."""
+    return table([corner, *columns],
+                 ([row, *(cells.get(c, "") for c in columns)]
+                  for row, cells in rows.items()))
+
+
+def matrix() -> str:
+    result, versions = read("matrix"), supported()
+    once = result["built_once_with"]
+    missing = [v for v in versions if v not in result["versions"]]
+    if missing:
+        raise SystemExit(f"matrix.json holds no {', '.join(missing)}: run "
+                         "./workbook matrix --record")
+    on: dict = {}
+    headers: dict = {}
+    targets: dict = {}
+    for row in result["builds"]:
+        if row["headers"] not in versions:
+            continue
+        name = f"{row['chapter']} {row['title']}"
+        runs = {v: "refused" if "undefined symbol" in text else text
+                for v, text in row.get("runs", {}).items()}
+        if row["target"] != "2.10" or "loads" in runs.values():
+            targets[row["target"]] = runs
+            continue
+        if row["headers"] == once:
+            on[name] = runs if row["needs_libtorch"] else \
+                dict.fromkeys(versions, "needs none")
+        passes = runs and set(runs.values()) == {"pass"}
+        headers.setdefault(name, {})[row["headers"]] = \
+            "passes" if passes else "fails"
+    text = f"Built once, with the headers of {once} and target 2.10, and run " \
+        f"on each libtorch ({result['date']}):\n\n{grid('chapter', versions, on)}\n"
+    for version in (v for v in listed() if v not in versions):
+        rows = [r for r in result["refused"] if r["torch"] == version]
+        if rows:
+            text += f"{version} refuses chapters " \
+                f"{', '.join(r['chapter'] for r in rows)}: " \
+                f"`{rows[-1]['message']}`.\n\n"
+    return text + (
+        "Built with the headers of each, at target 2.10, and run on the oldest, "
+        "on the headers' own and on the newest libtorch:\n\n"
+        f"{grid('chapter', versions, headers)}\n"
+        "Chapter 06 once more, at the target of its headers:\n\n") + grid(
+        "target", versions, dict(sorted(
+            targets.items(), key=lambda t: int(t[0].split(".")[1]))))
+
+
+def gates() -> str:
+    return table(
+        ["API", "headers", "target", "the message", "what it means"],
+        ([f"`{g['api']}`", g["headers"], g["target"], f"`{g['message']}`",
+          g["means"].replace("#if", "`#if`")] for g in read("matrix")["gates"]))
+
+
+def sass() -> str:
+    result = read("sass")
+    return f"nvcc {result['nvcc']}, {result['arch']}, bfloat16; " \
+        f"{result['date']}.\n\n" + table(
+            ["version", "what it is", "instructions", "elements", "per element"],
+            ([row["version"], row["what"], row["instructions"], row["elements"],
+              f"**{row['per_element']}**"] for row in result["rows"]))
+
+
+def audits() -> str:
+    result = read("audit")
+    rows, agree = [], 0
+    for wheel in result["wheels"]:
+        newest = wheel["floors"][-1:]
+        verdict, *floor = wheel["torch_abi_audit"].split()
+        agree += verdict == "unstable" if wheel["unstable"] else \
+            [v.removesuffix(".0") for v in floor] == newest
+        rows.append([
+            f"{wheel['name']} {wheel['version']}",
+            " and ".join([*newest, *["its own"] * wheel["unstable"]]),
+            f"`{wheel['requires']}`" if wheel["requires"] else "-",
+            "; ".join(dict.fromkeys(map(in_short, wheel["FAIL"]))) or "-",
+            "; ".join(dict.fromkeys(map(in_short, wheel["warn"]))) or "-"])
+    return f"Wheels for x86_64 from PyPI, {result['date']}. torch-abi-audit " \
+        f"{result['torch_abi_audit']} says the same of the libtorch of " \
+        f"{agree} of {len(rows)}.\n\n" + table(
+            ["wheel", "needs libtorch", "requires", "failed", "warned of"], rows)
+
+
+def in_short(text: str) -> str:
+    """A line of an audit, without numbers and examples."""
+    text = re.sub(r"^\d+ are not", "symbols that are not", text)
+    text = re.sub(r"^runs on the libtorch that it was built with.*",
+                  "bound to one libtorch", text)
+    return re.sub(r"^\d+ (gnu-unique symbol)s?", r"\1s", re.split(
+        r": |, such as|, which", text)[0])

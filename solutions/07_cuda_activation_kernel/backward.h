@@ -1,0 +1,47 @@
+// The gradient of silu_and_mul: its functor, and its kernel, a plain one.
+#pragma once
+
+#include "kernels.h"
+
+#include <cstdint>
+
+#pragma GCC visibility push(hidden)
+namespace wb {
+
+struct Gradients {
+  float gate, up;
+};
+
+// silu'(x) = s + silu(x) * (1 - s), where s is sigmoid(x) and 1 - s
+// sigmoid(-x), which does not cancel.
+struct SiluAndMulBackward {
+  template <typename Math>
+  __device__ Gradients
+  operator()(Math math, float grad, float gate, float up) const {
+    const float silu = math.times_sigmoid(gate, gate);
+    const float slope =
+        fmaf(silu, math.times_sigmoid(1, -gate), math.times_sigmoid(1, gate));
+    return {grad * up * slope, grad * silu};
+  }
+};
+
+// The gradients of both operands, [rows, 2d] as `input` is, none with gaps.
+template <typename T, typename F>
+__global__ void plain_backward(
+    const T* grad, const T* input, T* result, int64_t d, int64_t n, F f) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < n) {
+    const int64_t gate = i / d * 2 * d + i % d;
+    const int64_t up = gate + d;
+    const Gradients found =
+        f(math_for<T>(),
+          static_cast<float>(grad[i]),
+          static_cast<float>(input[gate]),
+          static_cast<float>(input[up]));
+    result[gate] = static_cast<T>(found.gate);
+    result[up] = static_cast<T>(found.up);
+  }
+}
+
+} // namespace wb
+#pragma GCC visibility pop

@@ -1,0 +1,25 @@
+// The line between activation.cu, which knows CUDA, and activation_cuda.cpp,
+// which knows torch: neither includes the other's headers.
+#pragma once
+
+#include "op_kind.h"
+#include "rows.h"
+
+#include <cstdint>
+
+#pragma GCC visibility push(hidden)
+namespace wb {
+
+// Puts the kernel on `stream`, a cudaStream_t of the current device, whose
+// number is `device`. Gives nullptr, or why it could not; neither waits nor
+// allocates.
+const char* launch_activation(
+    OpKind op,
+    Dtype dtype,
+    const Rows& rows,
+    const Options& options,
+    int32_t device,
+    void* stream);
+
+} // namespace wb
+#pragma GCC visibility pop

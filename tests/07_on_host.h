@@ -1,0 +1,68 @@
+// The words of CUDA, for a compiler of the host: the kernels of the chapters 07
+// and 08 are compiled by it, and run one thread after the other. Include it
+// before them. What the hardware computes has the same edges here.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+
+#define __device__
+#define __global__
+#define __host__
+#define __launch_bounds__(threads)
+#define KERNEL_ASSERT(condition)                       \
+  do {                                                 \
+    if (!(condition)) {                                \
+      throw std::runtime_error("failed: " #condition); \
+    }                                                  \
+  } while (false)
+
+namespace on_host {
+
+struct Index {
+  uint32_t x, y, z;
+};
+
+// The threads of the blocks [begin, end) of a launch.
+template <typename... Parameters, typename... Arguments>
+void run(
+    uint64_t begin,
+    uint64_t end,
+    uint32_t threads,
+    void (*kernel)(Parameters...),
+    const Arguments&... arguments);
+
+} // namespace on_host
+
+inline on_host::Index blockIdx, threadIdx, blockDim;
+
+template <typename... Parameters, typename... Arguments>
+void on_host::run(
+    uint64_t begin,
+    uint64_t end,
+    uint32_t threads,
+    void (*kernel)(Parameters...),
+    const Arguments&... arguments) {
+  blockDim = {threads, 1, 1};
+  for (uint64_t block = begin; block < end; ++block) {
+    blockIdx = {static_cast<uint32_t>(block), 0, 0};
+    for (uint32_t thread = 0; thread < threads; ++thread) {
+      threadIdx = {thread, 0, 0};
+      kernel(arguments...);
+    }
+  }
+}
+
+namespace wb {
+
+inline float approx_exp2(float x) {
+  return x < -126 ? 0 : std::exp2(x);
+}
+inline float approx_reciprocal(float x) {
+  return std::fabs(x) > 0x1p126f ? 0 : 1 / x;
+}
+
+} // namespace wb

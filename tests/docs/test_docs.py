@@ -1,0 +1,228 @@
+"""The book builds; what its pages show of code and results is up to date; and
+they read on GitHub as they do on the site."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatch
+
+import pytest
+
+import parts
+import pictures
+import reports
+from tables import RESULTS, by_version
+from workbook.project import ROOT
+from workbook.sheets import chapters
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+IN_BOOK = [*PAGES, *sorted(ROOT.glob("chapters/*/*.md")), ROOT / "CONTRIBUTING.md",
+           ROOT / "CHANGELOG.md"]
+MADE = re.compile(r"^<!-- begin: .*?^<!-- end -->$", re.M | re.S)
+
+
+def run(*command):
+    return subprocess.run(
+        [sys.executable, *map(str, command)], text=True, cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def small_book(folder, text):
+    (folder / "book").mkdir()
+    (folder / "book/index.md").write_text(f"# A title\n\n## There\n\n{text}\n")
+    return run("-m", "sphinx", "-qnW", "-c", "docs", "-D", "root_doc=index", "-D",
+               "include_patterns=*", folder / "book", folder / "site")
+
+
+@pytest.mark.full
+def test_the_book_builds_without_a_warning():
+    done = run("common", "docs")
+    assert done.returncode == 0, done.stdout[-4000:]
+    site = ROOT / "build/docs/html"
+    for chapter in chapters():
+        pages = [site / f"docs/{chapter.name}.html",
+                 site / f"chapters/{chapter.name}/README.html"]
+        text = "".join(page.read_text() for page in pages if page.exists())
+        for step in chapter.steps:
+            assert f">{step.id} " in text
+    index = (site / "docs/index.html").read_text()
+    for group in ("Start", "Chapters", "Port an extension", "Reference", "Teaching",
+                  "About the tests"):
+        assert f'<span class="caption-text">{group}</span>' in index
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("link, said", [
+    ("[x](index.md#there)", ""), ("[x](index.md#nowhere)", "nowhere"),
+    ("[x](gone.md)", "gone.md"), ("![x](gone.svg)", "gone.svg")])
+def test_a_broken_link_is_an_error(tmp_path, link, said):
+    pytest.importorskip("myst_parser")
+    done = small_book(tmp_path, link)
+    assert (done.returncode == 0) == (said == "") and said in done.stdout, done.stdout
+
+
+@pytest.mark.full
+def test_without_doxygen_it_builds_and_says_so(tmp_path, monkeypatch):
+    pytest.importorskip("myst_parser")
+    monkeypatch.setenv("PATH", "")
+    done = small_book(tmp_path, "<!-- {doxygenfile} x.h\n:no-link:\n-->")
+    assert done.returncode == 0 and "apt-get install -y doxygen" in done.stdout
+    assert "Doxygen was not there" in (tmp_path / "site/index.html").read_text()
+
+
+def test_what_pages_show_is_up_to_date():
+    done = run("common", "docs", "--check")
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_has_drifted_is_written_anew():
+    path = "solutions/03_stack_conventions/stack.h"
+    old = f"a\n\n<!-- begin: snippet {path} to_values -->\nold\n<!-- end -->\n\nb\n"
+    now = parts.made(old)
+    assert "old" not in now and "std::tuple<T...> to_values(" in now
+    assert now == parts.made(now) and "//! [" not in now
+    assert now.startswith("a\n\n<!-- begin") and now.endswith("<!-- end -->\n\nb\n")
+    for bad in (f"snippet {path} no_such", "no_such_kind", f"lines {path} a b"):
+        with pytest.raises(SystemExit):
+            parts.made(f"<!-- begin: {bad} -->\n<!-- end -->")
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *IN_BOOK],
+                         ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_page_reads_on_github(page):
+    """Rendered without Sphinx it shows no directive, role or label; and what is
+    begun is ended."""
+    markdown = pytest.importorskip("markdown_it").MarkdownIt().enable("table")
+    text = page.read_text()
+    html = markdown.render(text)
+    assert 'class="language-{' not in html and "\n:::" not in html
+    shown = re.sub(r"<code.*?</code>|<!--.*?-->", "", html, flags=re.S)
+    assert re.findall(r"\\[a-z]{3,}|@ref\b|\{[#\w-]+\}", shown) == []
+    assert "<p>|" not in shown, "a table that is none"
+    assert len(re.findall("^<!-- (?:begin: |end -->)", text, re.M)) == \
+        2 * len(MADE.findall(text))
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
+def test_page_shows_code_of_the_solution(chapter):
+    text = (ROOT / f"docs/{chapter.name}.md").read_text()
+    assert re.search("<!-- begin: (snippet|file) solutions/", text)
+    assert "```cpp" not in MADE.sub("", text), "code of a page comes from the solution"
+
+
+def test_links_outside_the_book_lead_somewhere():
+    """Sphinx follows those inside."""
+    for page in [ROOT / "README.md", *ROOT.glob("solutions/*/README.md")]:
+        for link in re.findall(r"\]\(([^)\s#]+)", page.read_text()):
+            assert ":" in link or (page.parent / link).exists(), (page, link)
+
+
+def test_every_part_and_every_picture_is_on_a_page():
+    text = "".join(page.read_text() for page in parts.PAGES)
+    used = {match.split()[0] for match in re.findall("<!-- begin: (.+?) -->", text)}
+    assert used == set(parts.KINDS)
+    for picture in (ROOT / "docs/pictures").glob("*.svg"):
+        assert f"pictures/{picture.name})" in text, picture
+    for path in RESULTS.glob("[0-9][0-9]_*.json"):
+        assert f"<!-- begin: benchmark {path.stem} -->" in text, path
+    assert "![](" not in text, "a picture without a text"
+
+
+def test_the_list_of_results_is_complete():
+    for file in RESULTS.rglob("*.json"):
+        name = str(file.relative_to(RESULTS))
+        assert any(fnmatch(name, pattern) for pattern in reports.RESULTS), \
+            f"docs/tools/reports.py: RESULTS has no {name}"
+    for _, page, command in reports.RESULTS.values():
+        assert (ROOT / "docs" / page).exists(), page
+        for word in command.split():
+            if word.startswith(("./workbook", "common/", "tests/", "docs/")):
+                assert (ROOT / word).exists(), command
+
+
+def test_versions_that_agree_are_one_cell():
+    versions = ["2.10.0", "2.11.0", "2.12.1"]
+    assert by_version(versions, ["a", "a", "a"]) == "a"
+    assert by_version(versions, ["a", "a", "b"]) == "2.10 to 2.11: a; 2.12: b"
+
+
+def test_tests_that_pages_name_exist():
+    there = "".join(p.read_text() for p in (ROOT / "tests").rglob("*.py"))
+    named = [name for page in PAGES
+             for name in re.findall(r"`(test_\w+)`", page.read_text())]
+    assert named
+    for name in named:
+        assert f"def {name}(" in there, name
+
+
+def test_a_pitfall_has_its_report_and_its_step():
+    assert reports.bug("pytorch/vision@8d9ccb4") == \
+        "[vision @8d9ccb4](https://github.com/pytorch/vision/commit/8d9ccb4)"
+    rows = reports.pitfalls().splitlines()[2:]
+    assert len(rows) >= 20
+    for row in rows:
+        assert re.search(r"\]\(https://github.com/[^|]*\) \| \[\d\d\.\d .+\]"
+                         r"\(\.\./chapters/\d\d_\w+/README\.md#.+\) \|$", row), row
+
+
+def test_a_variant_is_drawn_as_it_is_made():
+    tree = (ROOT / "docs/pictures/hub_variant.dot").read_text()
+    sources = ROOT / "solutions/08_hub_packaging/torch-ext/activation"
+    files = {p.name.removesuffix(".in") for p in sources.glob("*.py*")}
+    drawn = set(re.findall(r">(\w+\.(?:py|json))<", tree))
+    assert drawn == files | {"metadata.json"}
+
+
+def test_pictures_say_what_the_results_say(monkeypatch):
+    one = {"headers": "2.13.0", "target": "2.10", "needs_libtorch": True}
+    results = {"matrix": {
+        "built_once_with": "2.13.0", "versions": ["2.10.0", "2.11.0"],
+        "refused": [{"torch": "2.9.1"}],
+        "builds": [{**one, "runs": {"2.10.0": "pass", "2.11.0": "pass"}},
+                   {**one, "runs": {"2.10.0": "pass", "2.11.0": "status 1"}}]},
+        "sass": {"rows": [
+            {"version": "16 bytes", "loads": ["LDG.E.128", "LDG.E.128"]},
+            {"version": "plain", "loads": ["LDG.E.U16", "LDG.E.U16"]}]}}
+    monkeypatch.setattr(pictures, "read", results.__getitem__)
+    text = pictures.one_binary()
+    for label in ("2.9.1: refused", "2.10.0: passes", "2.11.0: 1 of 2"):
+        assert f"libtorch {label}" in text
+    text = pictures.ladder()
+    assert "<B>32</B>" in text and "<B>4</B>" in text
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="no Graphviz: apt-get install "
+                    "graphviz")
+def test_a_picture_is_drawn_again_alike(tmp_path):
+    """The words and the shades, whatever Graphviz it is."""
+    for name, source in pictures.sources().items():
+        if not source.startswith("digraph"):
+            continue
+        old, new = pictures.PICTURES / f"{name}.svg", tmp_path / f"{name}.svg"
+        pictures.draw([new])
+        for what in (r"<text[^>]*>([^<]*)", r'fill="(#\w+)"', "(prefers-color-scheme)"):
+            found = re.findall(what, new.read_text())
+            assert found and sorted(found) == sorted(re.findall(
+                what, old.read_text())), name
+
+
+def test_page_04_says_in_words_what_its_benchmark_counted():
+    groups = json.loads(
+        (RESULTS / "04_boxed_kernels.json").read_text())["groups"]
+    ratio = {m["name"]: m["ratio"] for g in groups
+             if g["name"] == "instructions/call" for m in g["members"]}
+    by_hand, checked = ratio["by hand, Tensor"], ratio["the same, checked"]
+    text = " ".join((ROOT / "docs/04_boxed_kernels.md").read_text().split())
+    assert f"missed with this C library: {ratio['by hand, handles']:.2f} and " \
+        f"{ratio['TORCH_BOX']:.2f}." in text
+    percent = f"{checked / by_hand - 1:.0%}".replace("%", " %")
+    assert f"of them together are {percent} of a hand-boxed call" in text
+
+
+def test_the_changelog_begins_with_the_version():
+    version, = re.findall(r"^project\(\w+ VERSION (\S+)",
+                          (ROOT / "CMakeLists.txt").read_text(), re.M)
+    first = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)[0]
+    assert first == "Unreleased" or first.startswith(version)

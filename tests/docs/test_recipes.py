@@ -1,0 +1,237 @@
+"""docs/porting/scale by setuptools and by scikit-build-core: a wheel of each is
+built, installed and used; and what the pages say of CUDA, as far as it can be
+tried without a GPU."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+from packaging.tags import compatible_tags, cpython_tags
+
+import port
+from workbook import nvcc
+from workbook.installed import torch_root
+from workbook.libtorch import gates, runtimes
+from workbook.libtorch.versions import numbers, supported
+from workbook.project import ROOT, CannotRun
+
+PORTING = ROOT / "docs/porting"
+pytestmark = pytest.mark.full
+
+USE = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from scale_ops import scale
+for dtype in (torch.float32, torch.bfloat16):
+    x = torch.tensor([1.0, -2.0, 0.0], dtype=dtype)
+    assert torch.equal(scale(x, 2.5), x * 2.5)
+f = torch.compile(lambda x: scale(x, 2.0) + 1, fullgraph=True, backend="aot_eager")
+assert torch.equal(f(torch.ones(3)), torch.full((3,), 3.0))
+"""
+# In place of libtorch_cuda.so: nothing of it is called.
+STAND_IN = """
+extern "C" {
+int torch_c10_cuda_check_msg() { return 1; }
+void torch_c10_cuda_free_error_msg() {}
+int aoti_torch_get_current_cuda_stream() { return 1; }
+}
+"""
+LOAD = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+torch.ops.load_library(sys.argv[2])
+has = torch._C._dispatch_has_kernel_for_dispatch_key
+assert has("scale_ops::scale", "CPU") and has("scale_ops::scale", "CUDA")
+"""
+
+
+def installed(recipe, folder, *settings):
+    """The folder where pip has put the wheel's package."""
+    source = folder / "source"
+    for part in ("scale", recipe):
+        shutil.copytree(PORTING / part, source, dirs_exist_ok=True)
+    port.run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps",
+             "--no-build-isolation", "--target", folder / "site", *settings, source,
+             MAX_JOBS="2", PATH=f"{os.path.dirname(sys.executable)}:"
+             f"{os.environ['PATH']}")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module", params=["scale_setuptools", "scale_cmake"])
+def site(request, tmp_path_factory):
+    settings = ["--config-settings", "cmake.define.WITH_CUDA=OFF"] \
+        if request.param == "scale_cmake" else []
+    return installed(request.param, tmp_path_factory.mktemp("recipe"), *settings)
+
+
+def test_the_wheel_of_a_recipe_works(site):
+    pytest.importorskip("torch")
+    port.run(sys.executable, "-c", USE, site)
+    library = site / "scale_ops/libscale.so"
+    assert port.unstable_symbols(library) == []
+    assert [n for n in port.needed(library) if re.match("lib(torch|c10|python)", n)] \
+        == ["libtorch_cpu.so"]
+
+
+def test_one_wheel_is_for_every_python(site):
+    """Also for a free-threaded one, which takes no wheel of abi3."""
+    tag, = re.findall("^Tag: (.*)$", next(
+        site.glob("*.dist-info/WHEEL")).read_text(), re.M)
+    assert re.fullmatch(r"py3-none-linux_\w+", tag)
+    platform = tag.rsplit("-", 1)[1]
+    assert tag in map(str, compatible_tags((3, 14), platforms=[platform]))
+    takes = [set(map(str, cpython_tags((3, 14), [abi], [platform])))
+             for abi in ("cp314", "cp314t")]
+    assert [f"cp310-abi3-{platform}" in tags for tags in takes] == [True, False]
+
+
+def with_nvcc(version, output, *macros):
+    """What nvcc says of scale.cu, compiled with the headers of this version."""
+    if nvcc.find() is None:
+        pytest.skip("no nvcc: the .cu file is not compiled")
+    done = subprocess.run(
+        list(map(str, [nvcc.find(), "-std=c++17", "-arch=sm_90", "-c", *macros,
+                       f"-isystem={headers(version)}", "-o", output,
+                       PORTING / "scale/scale.cu"])),
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout if done.returncode else ""
+
+
+def headers(version):
+    try:
+        if not runtimes.whole(version):
+            runtimes.fetch(version)
+    except CannotRun as error:
+        pytest.fail(str(error))
+    return runtimes.root(version) / "include"
+
+
+TARGET = "-DTORCH_TARGET_VERSION=0x020a000000000000"
+
+
+def test_the_cuda_file_needs_both_macros(tmp_path):
+    """The compiler says so of USE_CUDA, and not a word of the target: without it the
+    file needs a newer libtorch."""
+    newest, output = supported()[-1], tmp_path / "scale.o"
+    said = with_nvcc(newest, output, TARGET)
+    for name in ("aoti_torch_get_current_cuda_stream", "torch_c10_cuda_check_msg"):
+        assert f'identifier "{name}" is undefined' in said
+    names = []
+    for macros in ([TARGET], []):
+        assert with_nvcc(newest, output, "-DUSE_CUDA", *macros) == ""
+        text = port.run("nm", "--undefined-only", output)
+        names.append(set(re.findall(r"U ((?:aoti_)?torch_\w+)", text)))
+    assert names[0] < names[1] and "torch_exception_get_what" in names[1] - names[0]
+
+
+def test_the_cuda_file_compiles_with_the_oldest_headers(tmp_path):
+    assert with_nvcc(supported()[0], tmp_path / "scale.o", TARGET, "-DUSE_CUDA") == ""
+
+
+def test_the_cuda_library_lacks_three_functions_only(tmp_path):
+    """Not in a PyTorch for the CPU, which therefore refuses it."""
+    if nvcc.find() is None:
+        pytest.skip("no nvcc: the .cu file is not compiled")
+    pytest.importorskip("torch")
+    site = installed("scale_cmake", tmp_path, "--config-settings",
+                     f"cmake.define.CMAKE_CUDA_COMPILER={nvcc.find()}")
+    libraries = [site / f"scale_ops/lib{n}.so" for n in ("scale", "scale_cuda")]
+    assert not any("cudart" in name for name in port.needed(libraries[1]))
+    (tmp_path / "stand_in.cpp").write_text(STAND_IN)
+    port.run("c++", "-shared", "-fPIC", tmp_path / "stand_in.cpp", "-o",
+             tmp_path / "stand_in.so")
+    command = [sys.executable, "-c", LOAD, *libraries]
+    port.run(*command, LD_PRELOAD=str(tmp_path / "stand_in.so"))
+    done = subprocess.run(list(map(str, command)), text=True, capture_output=True)
+    assert "undefined symbol: torch_c10_cuda_" in done.stderr
+
+
+@pytest.mark.parametrize("version", supported())
+def test_calls_for_cuda_compile(version):
+    code = f'#define USE_CUDA\n#include "{PORTING}/cuda_calls.cpp"\n'
+    assert gates.compile(code, headers(version).parent, "2.10") == ""
+
+
+OLD = """
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+at::Tensor same(const at::Tensor& x) { return x.alias(); }
+TORCH_LIBRARY(two, m) {
+  m.def("left(Tensor x) -> Tensor");
+  m.def("moved(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(two, CPU, m) {
+  m.impl("left", &same);
+  if (KEPT) m.impl("moved", &same);
+}
+"""
+CALL_BOTH = """
+import sys, torch
+for library in sys.argv[1:]:
+    torch.ops.load_library(library)
+x = torch.ones(2)
+print([op(x).data_ptr() == x.data_ptr() for op in (
+    torch.ops.two.left, torch.ops.two.moved, torch.ops.two.fresh)])
+"""
+
+
+def library(tmp_path, name, code, target, *options):
+    torch, path = torch_root(), tmp_path / f"{name}.so"
+    assert gates.compile(
+        code, torch, target, "-std=c++20", "-shared", "-fPIC", "-o", path, *options,
+        f"-L{torch}/lib", "-ltorch_cpu", "-lc10") == ""
+    return path
+
+
+def test_two_libraries_fill_one_namespace(tmp_path):
+    pytest.importorskip("torch")
+    new = library(tmp_path, "new", f'#include "{PORTING}/second.cpp"\n', "2.10")
+    old, kept = [library(tmp_path, f"old{i}", f"#define KEPT {i}\n{OLD}", None)
+                 for i in (0, 1)]
+    here = str([True, False, False])
+    for order in ((old, new), (new, old)):
+        assert port.run(sys.executable, "-c", CALL_BOTH, *order).strip() == here
+    text = port.run(sys.executable, "-c", CALL_BOTH, kept, new)
+    assert text.strip().endswith(here)
+    assert "Overriding a previously registered kernel" in text
+    text = port.run(sys.executable, "-c", CALL_BOTH, new, kept)
+    assert text.strip().endswith(str([True, True, False]))
+
+
+def test_pybind11_in_the_same_file(tmp_path):
+    pytest.importorskip("torch")
+    python = sysconfig.get_path("include")
+    if not os.path.exists(f"{python}/Python.h"):
+        pytest.skip("no Python.h: apt-get install python3-dev")
+    library(tmp_path, "beside", """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+#include <pybind11/pybind11.h>
+torch::stable::Tensor same(const torch::stable::Tensor& x) { return x; }
+STABLE_TORCH_LIBRARY(beside, m) { m.def("same(Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(beside, CompositeExplicitAutograd, m) {
+  m.impl("same", TORCH_BOX(&same));
+}
+PYBIND11_MODULE(beside, m) { m.def("add", [](int a, int b) { return a + b; }); }
+""", "2.10", "-fvisibility=hidden", "-isystem", python)
+    assert port.run(
+        sys.executable, "-c", "import torch, beside; print(beside.add(1, 2), "
+        "torch.ops.beside.same(torch.ones(1)).item())",
+        PYTHONPATH=str(tmp_path)).strip() == "3 1.0"
+
+
+def test_a_newer_function_is_called_where_it_is(tmp_path):
+    """Built once, with the newest headers at target 2.10."""
+    newest, program = headers(supported()[-1]), tmp_path / "newer"
+    lib = torch_root() / "lib"
+    port.run("c++", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000",
+             "-isystem", newest, PORTING / "newer.cpp", "-o", program, f"-L{lib}",
+             "-ltorch_cpu", "-ldl", f"-Wl,-rpath-link,{lib}")
+    for version in supported():
+        text = port.run(program, LD_LIBRARY_PATH=str(headers(version).parent / "lib"))
+        assumed = numbers(version)[1] < 14
+        assert text == "assumed\n" * assumed + "has storage\n", version

@@ -1,0 +1,122 @@
+"""Counts the machine instructions that each version of chapter 07's kernel takes
+for one element, from cuobjdump.
+
+    PYTHONPATH=common:tests sass.py FOLDER      with the kernels that are there
+
+Static counts: every instruction of the kernel, of a loop's body where it has
+one, divided by the elements that go through it. The slow paths of an
+exact division, and of one of 64 bits, are not counted: each is a call, and the
+branch around it is nearly always taken.
+"""
+
+import datetime
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from support import passes
+from workbook import nvcc
+from workbook.project import ROOT
+
+SOLUTION = ROOT / "solutions/07_cuda_activation_kernel"
+# What it is called, the kernel's name in C++, elements that one thread computes
+# (in one turn of the loop), and what has changed.
+VERSIONS = [
+    ("plain", r"plain<wb::BFloat16,.*Usual", 1,
+     "an element a thread, 64-bit division, `expf` and `/`"),
+    ("32 bits", r"vectorized<wb::BFloat16, 1, 1,.*Usual", 1,
+     "the division is a multiplication"),
+    ("16 bytes", r"vectorized<wb::BFloat16, 8, 1,.*Usual", 8,
+     "a vector of 8 a thread"),
+    ("in flight", r"vectorized<wb::BFloat16, 8, 2,.*Usual", 16,
+     "two vectors, read before use; `shaped` is the same code"),
+    ("fast arithmetic", r"vectorized<wb::BFloat16, 8, 2,.*SiluAndMul", 16,
+     "`ex2` and `rcp`: the solution"),
+    ("same traffic", r"same_traffic<2>", 16, "XOR instead of arithmetic"),
+    ("vLLM style", r"row_a_block<false, true, wb::BFloat16", 8,
+     "a block for each row, `expf` and `/`"),
+    ("FlashInfer style", r"row_a_block<true, false, wb::BFloat16", 8,
+     "a block for each row, `__expf` and `/`"),
+    ("sglang style", r"::flat<wb::BFloat16", 8, "flat, `expf` and `/`"),
+]
+
+
+def program(name: str) -> str:
+    found = nvcc.find(name)
+    assert found, f"no {name}: ./workbook nvcc {name} --fetch"
+    return found
+
+
+def kernels(folder: Path, arch: str) -> dict[str, list[tuple[int, str, str]]]:
+    """{name in C++: [(address, mnemonic, operands)]}."""
+    with tempfile.TemporaryDirectory() as made:
+        cubin = Path(made) / "versions.cubin"
+        passes(program("nvcc"), "-std=c++17", "-O3", "-DNDEBUG", "-cubin",
+            f"-arch={arch}", "-I", folder, ROOT / "tests/gpu/versions.cu", "-o", cubin)
+        text = passes(program("cuobjdump"), "-sass", cubin)
+    found = {}
+    for part in re.split(r"\n\s+Function : ", text)[1:]:
+        name = passes("c++filt", part.split("\n", 1)[0].strip()).strip()
+        found[name] = [
+            (int(address, 16), word, rest) for address, word, rest in re.findall(
+                r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);",
+                part) if word != "NOP"]
+    return found
+
+
+def without_slow_paths(instructions: list[tuple[int, str, str]]
+                       ) -> list[tuple[int, str, str]]:
+    """Without what a branch skips, if a call is in it."""
+    left = set()
+    for address, word, rest in instructions:
+        target = re.search(r"\b0x([0-9a-f]+)\b", rest)
+        if word.startswith("BRA") and target:
+            skipped = {a: w for a, w, _ in instructions
+                       if address < a < int(target[1], 16)}
+            if any(w.startswith("CALL") for w in skipped.values()) and \
+                    not any(w.startswith(("STG", "LDG", "EXIT"))
+                            for w in skipped.values()):
+                left |= set(skipped)
+    return [i for i in instructions if i[0] not in left]
+
+
+def count(instructions: list[tuple[int, str, str]]) -> int:
+    """Of the last loop's body, else of all. Behind the last EXIT are only slow
+    paths that are called, and a branch to itself."""
+    end = max(a for a, word, _ in instructions if word == "EXIT")
+    code = without_slow_paths([i for i in instructions if i[0] <= end])
+    for address, word, rest in reversed(code):
+        target = re.search(r"\b0x([0-9a-f]+)\b", rest)
+        if word.startswith("BRA") and target and int(target[1], 16) < address \
+                and int(target[1], 16) > code[0][0]:
+            begin = int(target[1], 16)
+            if any(w.startswith("STG") for a, w, _ in code
+                   if begin <= a <= address):
+                return sum(begin <= a <= address for a, _, _ in code)
+    return len(code)
+
+
+def counted(folder: Path = SOLUTION, arch: str = "sm_90") -> dict:
+    code = kernels(folder, arch)
+    rows = []
+    for version, pattern, elements, what in VERSIONS:
+        names = [name for name in code if re.search(pattern, name)]
+        assert len(names) == 1, (version, names)
+        instructions = code[names[0]]
+        words = [word.split(".")[0] for _, word, _ in instructions]
+        rows.append({
+            "version": version, "what": what, "elements": elements,
+            "instructions": count(instructions),
+            "per_element": round(count(instructions) / elements, 1),
+            "loads": [w for _, w, _ in instructions if w.startswith("LDG")],
+            "branches": words.count("BRA")})
+    release, = re.findall(r"V(\d+\.\d+\.\d+)",
+                          passes(program("nvcc"), "--version"))
+    return {"date": str(datetime.date.today()), "arch": arch, "nvcc": release,
+            "rows": rows}
+
+
+if __name__ == "__main__":
+    for row in counted(Path(sys.argv[1]))["rows"]:
+        print(f"{row['per_element']:6.1f}  {row['version']}: {row['what']}")

@@ -1,0 +1,34 @@
+"""What a measurement is of: the hashes of the kernels' sources. A result is shown
+only while the tree has the same ones.
+
+    sources.py FILE      writes them, for measure.py
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ["solutions/07_cuda_activation_kernel",
+           "solutions/08_hub_packaging/activation_cuda"]
+
+
+def hashes(root: Path = ROOT) -> dict[str, str]:
+    """{path: SHA-256} of each .cu and .h."""
+    return {path.relative_to(root).as_posix():
+            hashlib.sha256(path.read_bytes()).hexdigest()
+            for folder in FOLDERS
+            for path in sorted((root / folder).iterdir())
+            if path.suffix in (".cu", ".h")}
+
+
+def changed(result: dict, root: Path = ROOT) -> list[str]:
+    """The files that are not those that `result` was measured with."""
+    measured, now = result.get("sources", {}), hashes(root)
+    return sorted(path for path in {*measured, *now}
+                  if measured.get(path) != now.get(path))
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps(hashes(), indent=1) + "\n")

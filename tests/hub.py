@@ -1,0 +1,38 @@
+"""What the tests of chapter 08 share: the rules of manylinux, and a Python that
+sees torch and the Hub's loader, but no network."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from workbook.installed import torch_root
+
+# manylinux_2_28: the newest version of each that AlmaLinux 8 has.
+NEWEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11),
+          "GCC": (7, 0, 0)}
+NEEDED = r"libtorch(_cpu|_cuda)?\.so|libc10(_cuda)?\.so|libcudart\.so\.\d+|" \
+         r"libstdc\+\+\.so\.6|libgcc_s\.so\.1|libc\.so\.6|libm\.so\.6|ld-linux"
+
+
+ENVIRONMENT = {
+    "PYTHONPATH": os.pathsep.join(
+        [sysconfig.get_path("purelib"), str(torch_root().parent)]),
+    "HF_HUB_OFFLINE": "1", "DISABLE_TELEMETRY": "1",
+    "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def python(code, *arguments, check=True, **environment):
+    """Runs code that sees torch and the Hub's loader, but no network."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, timeout=100, env={
+            **os.environ, **ENVIRONMENT, **environment})
+    if check and done.returncode != 0:
+        lines = done.stdout.strip().splitlines()
+        pytest.fail(lines[-1] if lines and done.returncode > 0 else
+                    f"the process was ended by signal {-done.returncode}")
+    return done

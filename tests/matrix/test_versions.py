@@ -1,0 +1,106 @@
+"""A version of torch is one line in libtorch/versions.txt: the matrix, the
+schemas and the tables follow."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from workbook.project import ROOT
+
+NEW, OLD = "2.99.0", "2.12.1"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """What reads the list, in a folder of its own."""
+    for folder in ("common", "docs", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    return tmp_path
+
+
+def change(copy, old, new):
+    path = copy / "common/workbook/libtorch/versions.txt"
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def run(*command, **environment):
+    done = subprocess.run([sys.executable, *map(str, command)], text=True,
+                          env={**os.environ, **environment},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, " ".join(done.stdout.split())
+
+
+def tables(copy):
+    return run("-c", "import tables; print(tables.conversions(), tables.ownership(), "
+               "tables.matrix())", PYTHONPATH=os.pathsep.join(
+                   [str(copy / "common"), str(copy / "docs/tools"),
+                    str(copy / "tests/gpu")]))
+
+
+def matrix_runs(copy):
+    status, text = run(copy / "common", "matrix", "--help")
+    assert status == 0, text
+    return text
+
+
+def supported(copy):
+    return run("-c", "from workbook.libtorch.versions import supported; "
+               "print(*supported())", PYTHONPATH=str(copy / "common"))[1]
+
+
+def test_a_version_is_taken_away_in_one_line(copy):
+    assert OLD in matrix_runs(copy) and OLD in supported(copy)
+    assert f"| {OLD} |" in tables(copy)[1]
+    change(copy, f"{OLD}\n", "")
+    assert OLD not in matrix_runs(copy) and OLD not in supported(copy)
+    status, text = tables(copy)
+    assert status == 0 and f"| {OLD} |" not in text
+
+
+def test_a_version_is_added_in_one_line(copy):
+    change(copy, f"{OLD}\n", f"{OLD}\n{NEW}\n")
+    assert NEW in matrix_runs(copy) and NEW in supported(copy)
+    # No table is made as if nothing were missing.
+    status, text = tables(copy)
+    assert status == 1
+    assert f"no result of {NEW}: run ./workbook matrix --record" in text
+    results = copy / "docs/results"
+    for kind in ("conversions", "ownership"):
+        text = (results / kind / "2.15.0.json").read_text()
+        (results / kind / f"{NEW}.json").write_text(text.replace("2.15.0", NEW))
+    status, text = tables(copy)
+    assert status == 1
+    assert f"holds no {NEW}: run ./workbook matrix --record" in text
+    matrix = (results / "matrix.json").read_text()
+    (results / "matrix.json").write_text(matrix.replace("2.15.0", NEW))
+    change(copy, "2.15.0\n", "")
+    status, text = tables(copy)
+    assert status == 0 and f"| {NEW} |" in text
+
+
+def test_a_line_that_is_no_version(copy):
+    change(copy, f"{OLD}\n", "2.12\n")
+    status, text = run(copy / "common", "matrix", "--help")
+    assert status != 0
+    assert "expected a version such as 2.10.0, not '2.12'" in text
+
+
+def test_nothing_else_lists_versions():
+    """A second list would go stale in silence."""
+    for path in sorted(ROOT.glob("common/**/*.py")) + \
+            sorted(ROOT.glob("docs/tools/*.py")):
+        text = path.read_text()
+        assert text.count('"2.14') + text.count('"2.15') == 0, path
+
+
+def test_results_are_of_the_listed_versions():
+    from workbook.libtorch.versions import supported
+    for kind in ("conversions", "ownership"):
+        files = {p.stem for p in (ROOT / "docs/results" / kind).glob("*.json")}
+        assert files == set(supported()), \
+            f"docs/results/{kind}: run ./workbook matrix --record"

@@ -1,0 +1,96 @@
+"""A solution copied out of the workbook builds alone, warning-free, from any
+folder, and uses no symbol that it should not."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from support import build_alone, copy_solution, passes
+from workbook.building import library_of
+from workbook.installed import torch_root
+from workbook.project import ROOT
+from workbook.sheets import chapters, find_chapter
+
+EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
+
+
+TEMPLATES = ("04", "07", "08")  # what people copy: without --full as well
+
+
+@pytest.mark.parametrize("chapter", [
+    pytest.param(c, id=c.name, marks=[] if c.number in TEMPLATES
+                 else pytest.mark.full) for c in chapters()])
+def test_copied_out_builds_and_tests(chapter, tmp_path):
+    source = copy_solution(chapter, tmp_path / "a folder with spaces" /
+                           chapter.name)
+    library = build_alone(source, tmp_path / "build")
+    assert library is not None
+    if not (ROOT / f"tests/{chapter.number}_probe.cpp").exists():
+        passes(ROOT / f"build/release/tests/{chapter.name}_test",
+               f"--library={library}")
+
+
+@pytest.mark.full
+def test_the_package_builds_with_clang(tmp_path):
+    """The others do in build/learn, where Clang is."""
+    clang = shutil.which("clang++")
+    assert clang, "clang++ is not installed: apt-get install clang"
+    build_alone(find_chapter("08").solution, tmp_path / "build",
+                f"-DCMAKE_CXX_COMPILER={clang}")
+
+
+def test_torch_is_found_by_the_python_on_the_path(tmp_path):
+    chapter = find_chapter("01")
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "python3").symlink_to(ROOT / ".venv/bin/python")
+    site = torch_root().parent
+    env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
+           "PYTHONPATH": str(site)}
+    env.pop("TORCH_ROOT")
+    done = subprocess.run(
+        ["cmake", "-G", "Ninja", "-S", chapter.solution, "-B", tmp_path / "b"],
+        env=env, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert "TORCH_ROOT" not in done.stderr
+
+
+def symbols(library, *options):
+    text = subprocess.run(["nm", "-D", "-C", *options, library], text=True,
+                          capture_output=True, check=True).stdout
+    return [line.split(maxsplit=1)[-1] for line in text.splitlines()]
+
+
+def release_library(chapter):
+    return library_of(ROOT / "build/release/solutions" / chapter.name)
+
+
+def test_01_needs_no_torch():
+    """The proof of chapter 01: no undefined symbol is torch's."""
+    library = release_library(find_chapter("01"))
+    for line in symbols(library, "--undefined-only"):
+        assert not re.search(r"torch|c10|at::", line), line
+    needed = subprocess.run(["readelf", "-d", library], text=True,
+                            capture_output=True, check=True).stdout
+    assert "torch" not in needed and "c10" not in needed
+
+
+@EACH
+def test_only_stable_symbols(chapter):
+    """What is undefined in a solution is the C shim, or the C++ runtime's."""
+    for line in symbols(release_library(chapter), "--undefined-only"):
+        assert not re.search(r"\b(at|c10|torch)::", line), line
+
+
+@EACH
+def test_exports_only_what_it_means_to(chapter):
+    for line in symbols(release_library(chapter), "--defined-only"):
+        name = line.split()[-1]
+        if name in ("__bss_start", "_edata", "_end"):
+            continue  # GNU ld exports its own, because libtorch has them too
+        assert name.startswith((f"wb{chapter.number}", "PyInit_")) or \
+            "std::" in line or "typeinfo" in line or \
+            name == "call_op_declared", line  # for ./workbook schemas

@@ -1,0 +1,34 @@
+"""For every k: the starter with the hunks 1 ... k passes the steps 1 ... k and
+stops at step k + 1 by its TODO, not by a crash."""
+
+import pytest
+
+from support import Implementation
+from workbook.hunks import starter_with
+from workbook.sheets import chapters
+
+RUNGS = [(chapter, step) for chapter in chapters()
+         for step in ("", *(s.id for s in chapter.steps))]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "chapter, done", RUNGS,
+    ids=lambda x: x if isinstance(x, str) else x.number)
+def test_ladder(chapter, done):
+    mine = Implementation(chapter).become(starter_with(chapter, done))
+    verdict = mine.check()
+    assert verdict.passed_up_to(done), verdict
+    following = [s.id for s in chapter.steps if s.id > done]
+    if following:
+        assert (verdict.kind, verdict.step) == ("todo", following[0]), verdict
+        assert f"TODO({following[0]})" in verdict.message[0]
+    else:
+        assert verdict.passed, verdict
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
+def test_untouched_starter_stops_at_its_first_step(chapter):
+    mine = Implementation(chapter).become(starter_with(chapter, ""))
+    verdict = mine.check()
+    assert (verdict.kind, verdict.step) == ("todo", chapter.steps[0].id)

@@ -1,0 +1,278 @@
+"""A learner's mistakes, made on purpose: each gets its class, its line and one
+sentence of help."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from workbook import screen
+from workbook.building import compiler
+from workbook.project import ROOT
+from workbook.verdict import check, compiling, running
+from workbook.verdict.model import HELP
+
+CPP = "sizes.h"
+ROUND = "  uint32_t bits = bit_cast<uint32_t>(value);\n"
+SIZES = "  std::vector<int64_t> result = input.vec();\n"
+
+
+def verdict_of(mine, kind, step, file, text):
+    """Checks, and compares class, step and place with what is expected."""
+    verdict = mine.check()
+    assert verdict.kind == kind, verdict
+    assert verdict.step == step, verdict
+    assert verdict.file.endswith("/" + file), verdict
+    assert verdict.line == mine.line_of(file, text), verdict
+    assert kind in HELP
+    return verdict
+
+
+def test_solution_passes(implementation):
+    verdict = implementation("01").check()
+    assert verdict.kind == "pass", verdict
+    assert set(verdict.steps.values()) == {"pass"}
+
+
+def test_missing_semicolon(implementation):
+    mine = implementation("01")
+    mine.replace("numerics.h", "constexpr float kMax = 57344;",
+                 "constexpr float kMax = 57344")
+    verdict = verdict_of(
+        mine, "compile", "01.3", "numerics.h",  # GCC points to the next line
+        "kMax = 57344" if "clang" in compiler() else "value = value > kMax")
+    assert "expected" in verdict.message[0]
+
+
+@pytest.mark.full
+def test_error_that_nvcc_reports(implementation):
+    import shutil
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc: ./workbook nvcc --fetch")
+    mine = implementation("07")
+    mine.replace("launch.h", "cudaGetErrorString(", "cudaGetErrorText(")
+    verdict = mine.check()
+    assert verdict.kind == "compile", verdict
+    assert "cudaGetErrorText" in verdict.message[0]
+    assert verdict.line == mine.line_of("launch.h", "cudaGetErrorText(")
+
+
+@pytest.mark.full
+def test_error_that_python_raises_in_a_build(implementation):
+    mine = implementation("08")
+    mine.replace("package.py", ".digest()).decode()", ".digest())")
+    verdict = mine.check()
+    assert verdict.kind == "compile", verdict
+    assert verdict.message == \
+        ["TypeError: Object of type bytes is not JSON serializable"]
+    assert verdict.file.endswith("/package.py")
+
+
+def test_undefined_symbol(implementation):
+    mine = implementation("01")
+    mine.replace("numerics.h", "// The nearest BFloat16, ties",
+                 "uint32_t my_round(uint32_t bits);\n\n// The nearest BFloat16, ties")
+    mine.replace("numerics.h", "  bits += 0x7fff + ((bits >> 16) & 1);",
+                 "  bits = my_round(bits); // nobody defines it")
+    verdict = mine.check()
+    assert verdict.kind == "load", verdict
+    assert verdict.message[0] == "undefined symbol: wb::my_round(unsigned int)"
+    assert verdict.line == mine.line_of(
+        "numerics.h", "uint32_t my_round(uint32_t bits);")
+
+
+def test_out_of_bounds_write(implementation):
+    mine = implementation("01")
+    mine.replace(CPP, "  result.back() /= 2;\n",
+                 "  result.data()[result.size()] = 2; // past the end\n")
+    verdict = verdict_of(mine, "sanitizer", "01.5", CPP, "past the end")
+    assert verdict.message[0] == "heap-buffer-overflow"
+
+
+def test_dangling_reference(implementation):
+    mine = implementation("01")
+    mine.replace(CPP, "inline std::vector<int64_t> output_sizes(",
+                 "inline IntHeaderOnlyArrayRef output_sizes(")
+    verdict = mine.check()
+    assert verdict.kind == "sanitizer", verdict
+    assert verdict.step == "01.5"
+    assert "use-after-free" in verdict.message[0]
+
+
+def test_undefined_behaviour(implementation):
+    mine = implementation("01")
+    mine.replace("numerics.h", ROUND, ROUND +
+                 "  volatile int far = static_cast<int>(bits >> 1) * 4; // too far\n"
+                 "  (void)far;\n")
+    verdict = verdict_of(mine, "sanitizer", "01.2", "numerics.h", "too far")
+    assert "signed integer overflow" in verdict.message[0]
+
+
+def test_leak(implementation):
+    mine = implementation("01")
+    mine.replace(CPP, SIZES, "  auto* lost = new std::vector<int64_t>(input.vec());"
+                 " // leaked\n  std::vector<int64_t> result = *lost;\n")
+    verdict = verdict_of(mine, "leak", "01.5", CPP, "// leaked")
+    assert "block(s) of" in verdict.message[0]
+
+
+def test_endless_loop(implementation, monkeypatch):
+    monkeypatch.setattr(running, "CASE_SECONDS", 2)
+    mine = implementation("01")
+    mine.replace(CPP, SIZES, SIZES +
+                 "  for (size_t i = 0; i < 8;) result[0] += 8; // for ever\n")
+    verdict = verdict_of(mine, "timeout", "01.5", CPP, "for ever")
+    assert verdict.message == ["no end after 2 s"]
+
+
+def test_the_line_that_loops_is_in_another_step_s_file(
+        implementation, monkeypatch):
+    monkeypatch.setattr(running, "CASE_SECONDS", 2)
+    mine = implementation("01")
+    mine.replace("numerics.h", "  const auto y = static_cast<compute_t<T>>(up);\n",
+                 "  const auto y = static_cast<compute_t<T>>(up);\n"
+                 "  for (volatile int i = 0; i < 1; i = 0) { // for ever\n  }\n")
+    verdict = check(mine.chapter, mine.folder, at="01.7")
+    assert verdict.kind == "timeout", verdict
+    assert verdict.file.endswith("numerics.h"), verdict
+
+
+def test_a_warning_is_noted_once():
+    class Subject:
+        def wrote(self, file, line):
+            return True
+    line = "stack.h:27:3: warning: operation on 'i' may be undefined\n"
+    assert compiling._warnings(Subject(), 39 * f"my/{line}") == \
+        ["stack.h:27: operation on 'i' may be undefined (39 times)"]
+
+
+def test_crash(implementation):
+    mine = implementation("01")
+    mine.replace(CPP, SIZES, SIZES +
+                 "  volatile int64_t* nowhere = nullptr;\n"
+                 "  __builtin_trap(); // the end\n  (void)nowhere;\n")
+    verdict = verdict_of(mine, "crash", "01.5", CPP, "the end")
+    assert "ILL" in verdict.message[0]
+
+
+def test_null_pointer(implementation):
+    mine = implementation("01")
+    mine.replace(CPP, SIZES, SIZES +
+                 "  volatile int64_t* nowhere = nullptr;\n"
+                 "  result[0] = *nowhere; // null\n")
+    verdict = verdict_of(mine, "crash", "01.5", CPP, "// null")
+    assert verdict.message == ["ended by SEGV, at a null pointer"]
+
+
+@pytest.mark.parametrize("file, old, new, line, text", [
+    ("boxed_kernels.cpp", "IMPL(wb04, CPU, m)",
+     "IMPL(wb04, Cpu, m)", "IMPL(wb04, Cpu, m)", "ended by SEGV"),
+    ("boxed_kernels.cpp", "silu_and_mul(Tensor input) ->",
+     "silu_and_mul(tensor input) ->",
+     "silu_and_mul(tensor input) ->",
+     "aoti_torch_library_def"),
+])
+def test_mistake_in_a_registration(implementation, file, old, new, line, text):
+    mine = implementation("04")
+    mine.replace(file, old, new)
+    verdict = mine.check()
+    assert verdict.kind == "load", verdict
+    assert verdict.line == mine.line_of(file, line), verdict
+    assert text in " ".join(verdict.message)
+
+
+def test_wrong_value(implementation):
+    mine = implementation("01")
+    mine.replace("numerics.h", "  bits += 0x7fff + ((bits >> 16) & 1);\n",
+                 "  bits += 0x8000;\n")
+    verdict = mine.check()
+    assert (verdict.kind, verdict.step) == ("test", "01.2")
+    assert "rounded(0x1.01p0f) is 1.00781, and should be 1" in verdict.message
+
+
+def test_what_the_code_prints_is_shown(implementation, capsys):
+    mine = implementation("01")
+    mine.replace("numerics.h", "<cmath>", "<cmath>\n#include <cstdio>")
+    mine.replace("numerics.h", "  bits += 0x7fff + ((bits >> 16) & 1);\n",
+                 "  static int n = 0;\n"
+                 "  if (++n <= 12) std::printf(\"print %d\\n\", n);\n"
+                 "  bits += 0x8000;\n")
+    verdict = check(mine.chapter, mine.folder, at="01.2")
+    screen.show_verdict(mine.chapter, verdict, "save it")
+    shown = capsys.readouterr().out
+    assert "Your code printed 12 lines; the last 10:\n    print 3\n" in shown
+    log = (ROOT / verdict.log).read_text()  # of this step, and all of it
+    assert "print 1\n" in log and "rounded(0x1.01p0f)" in log, log
+    assert "01.3" not in log and "TODO" not in log
+
+
+def test_slot_that_leaks_is_drawn(implementation):
+    """In what scenario, and in which slot; not a word of the test's code."""
+    mine = implementation("03")
+    mine.replace("stack.h", "{Slot<T>::to(owned.next())...}",
+                 "{Slot<T>::to(slots[i++])...}")
+    mine.replace("stack.h", "OwnedSlots<T...> owned{slots, 0, sizeof...(T)};",
+                 "size_t i = 0;")
+    verdict = mine.check()
+    assert (verdict.kind, verdict.step) == ("test", "03.5"), verdict
+    text = "\n".join(verdict.message)
+    assert "slot 1 cannot be converted" in text
+    assert "slot 2  argument Tensor[]: <- never released" in text
+    assert "watch(" not in text and "==" not in text, text
+
+
+def test_cmake_error(implementation):
+    mine = implementation("01")
+    mine.replace("CMakeLists.txt", "target_compile_features(",
+                 "target_compile_feature(")
+    verdict = mine.check()
+    assert verdict.kind == "configure", verdict
+    assert verdict.line == mine.line_of(
+        "CMakeLists.txt", "target_compile_feature(")
+    assert implementation("01").check().kind == "pass"  # and mended
+
+
+def test_json_and_exit_status(implementation, workbook):
+    mine = implementation("01")
+    done = workbook("check", "01", "--impl", mine.folder, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["kind"] == "pass"
+    mine.replace("numerics.h", "57344", "40000")
+    done = workbook("check", "01.2", "--impl", mine.folder)
+    assert done.returncode == 0, done.stdout  # 01.2 still passes
+    done = workbook("check", "01.3", "--impl", mine.folder)
+    assert done.returncode == 1
+    edit, = [s for s in done.stdout.splitlines() if s.startswith("Edit ")]
+    assert "numerics.h:" in edit and "./workbook check 01.3" in edit
+    assert max(len(s) for s in done.stdout.splitlines() if s != edit) <= 80
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (["check", "17"], "there is no chapter 17"),
+    (["check", "01.9"], "chapter 01 has no step 01.9"),
+    (["check", "--impl", "/tmp"], "--impl needs a chapter"),
+    (["check", "01", "--impl", "/nowhere"], "/nowhere is no implementation"),
+])
+def test_bad_arguments(workbook, arguments, text):
+    done = workbook(*arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+
+
+def test_a_save_in_a_check_ends_it(implementation):
+    """The verdict is on the newer text, and the older is told of nowhere."""
+    mine = implementation("01")
+    mine.replace("numerics.h", "57344", f"57000 /* {time.time_ns()} */")
+    told = []
+
+    def save_newer():
+        mine.replace("numerics.h", "57000", "57344")  # the older text's fault
+        mine.replace("numerics.h", "(bits) << 16", "(bits) << 15")
+    timer = threading.Timer(0.15, save_newer)
+    timer.start()
+    verdict = check(mine.chapter, mine.folder, tell=told.append)
+    timer.join()
+    assert (verdict.kind, verdict.step) == ("test", "01.1"), verdict
+    assert not [v for v in told if v.step == "01.3" and not v.passed], told
+    assert check(mine.chapter, mine.folder).step == "01.1"

@@ -1,0 +1,354 @@
+"""Faults under the real tool: each ends in one clear sentence and loses
+nothing."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support import copy_checkout, ended, terminal, until
+from workbook.installed import torch_root
+from workbook.sheets import find_chapter
+
+pytestmark = pytest.mark.full
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_RETRIES": "0",
+           "PIP_CONFIG_FILE": "/dev/null"}
+
+
+class Room:
+    """A checkout with somebody's work in it, and ./workbook there."""
+
+    def __init__(self, folder, set_up=True):
+        self.folder = copy_checkout(folder, set_up)
+        self.text = ""
+        self.mine = folder / "my/01_headeronly_types"
+        for name, path in find_chapter("01").starter_files().items():
+            (self.mine / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, self.mine / name)
+        self.edit("numerics.h", "#pragma once", "#pragma once // my own line")
+
+    def edit(self, name, old, new):
+        text = (self.mine / name).read_text()
+        assert old in text
+        (self.mine / name).write_text(text.replace(old, new, 1))
+
+    def solve(self, name="", old="", new=""):
+        """The solution, with one thing in it another."""
+        shutil.copytree(find_chapter("01").solution, self.mine,
+                        dirs_exist_ok=True)
+        if name:
+            self.edit(name, old, new)
+
+    def start(self, *arguments, **environment):
+        return subprocess.Popen(
+            [self.folder / "workbook", *arguments], cwd=self.folder, text=True,
+            env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def run(self, *arguments, **environment):
+        process = self.start(*arguments, **environment)
+        self.text = process.communicate(timeout=300)[0]
+        return process.returncode
+
+    def terminal(self, *arguments, **environment):
+        return terminal(self.folder, *arguments, **environment)
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    return Room(tmp_path_factory.mktemp("a room") / "workbook")
+
+
+@pytest.fixture
+def bare(tmp_path):
+    return Room(tmp_path / "workbook", set_up=False)
+
+
+def files(folder):
+    return {str(p.relative_to(folder)): p.read_bytes()
+            for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+class Fault:
+    """One fault: what is in my/ before it must be there after it."""
+
+    def __init__(self, room, name):
+        self.room, self.name = room, name
+        self.before = files(room.folder / "my")
+
+    def seen(self, status, sentence, expected, text=None):
+        text = self.room.text if text is None else text
+        text = re.sub(r"\033\[[\d;]*[mK]", "", text).replace("\r", "\n")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        assert status == expected, text
+        assert "Traceback" not in text, text
+        found = [line for line in lines if sentence in line]
+        assert found, f"{sentence!r} is not in:\n{text}"
+        after = files(self.room.folder / "my")
+        lost = [name for name, content in self.before.items()
+                if content not in after.values()]
+        assert not lost, lost
+
+
+def interrupt(child, after, delay=0.3):
+    """Ctrl-C a little after `after` was seen; gives status and text."""
+    seen = until(child, after)
+    time.sleep(delay)
+    child.send("\x03")
+    status, rest = ended(child)
+    return status, seen + rest
+
+
+# --- Ctrl-C -------------------------------------------------------------------
+
+
+def test_set_up_interrupted_then_twice_at_once_then_broken(bare, tmp_path):
+    fault = Fault(bare, "Ctrl-C in set-up")
+    status, text = interrupt(bare.terminal("list", **OFFLINE), "Setting up")
+    fault.seen(status, "workbook: stopped; ./workbook sets up anew", 130, text)
+
+    fault = Fault(bare, "two set-ups at once")
+    both = [bare.start("list", **OFFLINE) for _ in range(2)]
+    texts = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert sum("Setting up" in text for text in texts) == 1, texts
+    waited = next(text for text in texts if "Setting up" not in text)
+    fault.seen(0, "Waiting for another ./workbook that sets up ...", 0, waited)
+
+    fault = Fault(bare, "a .venv whose Python is gone")
+    for python in (bare.folder / ".venv/bin").glob("python*"):
+        python.unlink()
+        python.symlink_to("/nowhere/python3")
+    new = headers_of(tmp_path / "torch", torch_root(),
+                     r"(TORCH_VERSION_MINOR) \d+", r"\1 99")
+    status = bare.run("list", TORCH_ROOT=str(new), **OFFLINE)
+    fault.seen(status, "Setting up the workbook in", 0)
+    fault = Fault(bare, "a torch newer than any tested")
+    fault.seen(status, "torch 2.99 is newer than 2.15, the newest", 0)
+
+
+def test_interrupt_at_any_moment_of_the_start(room):
+    fault = Fault(room, "Ctrl-C in the first 0.3 s")
+    for n in range(25):
+        process = room.start("list")
+        time.sleep(n * 0.012)
+        process.send_signal(signal.SIGINT)
+        text = process.communicate(timeout=20)[0]
+        assert "Traceback" not in text and "Error" not in text, text
+        assert process.returncode in (0, 130, -signal.SIGINT), text
+    fault.seen(room.run("list"), "Edit my/01_headeronly_types/", 0)
+
+
+def test_interrupted_build_goes_on_later(room):
+    fault = Fault(room, "Ctrl-C while the test is built")
+    status, text = interrupt(room.terminal("check", "01"), "Building (learn)", 1)
+    fault.seen(status, "workbook: stopped; nothing is lost", 130, text)
+    assert room.run("check", "01") == 1, room.text
+    assert "01.1 <-" in room.text
+
+
+def test_interrupted_test(room):
+    room.solve("numerics.h", "  bits += 0x7fff",
+               "  for (volatile int i = 0; i < 1; i = 0) {}  bits += 0x7fff")
+    fault = Fault(room, "Ctrl-C while a test runs")
+    report = room.folder / "build/learn/my-01_headeronly_types/report.xml"
+    report.unlink(missing_ok=True)
+    process = room.start("check", "01")
+    while not (report.exists() and '"01.2' in report.read_text()):
+        time.sleep(0.1)
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=20)[0]
+    fault.seen(process.returncode, "workbook: stopped; nothing is lost", 130,
+               text)
+
+
+# --- what the learner's code does -----------------------------------------------
+
+
+def test_endless_loop(room):
+    room.solve("numerics.h", "  bits += 0x7fff",
+               "  for (volatile int i = 0; i < 1; i = 0) {} // for ever\n"
+               "  bits += 0x7fff")
+    fault = Fault(room, "an endless loop")
+    fault.seen(room.run("check", "01"), "no end after 10 s", 1)
+    assert re.search(r"Edit my/01_headeronly_types/numerics.h:\d+", room.text)
+
+
+def test_endless_loop_while_the_library_loads(room):
+    room.solve("headeronly_types.cpp", "namespace {",
+               "static const int forever = [] {\n"
+               "  for (volatile int i = 0; i < 1; i = 0) {}\n"
+               "  return 1;\n}();\nnamespace {")
+    fault = Fault(room, "an endless loop in a static initialiser")
+    fault.seen(room.run("check", "01"), "no end after 10 s", 1)
+
+
+def test_a_hundred_megabytes_of_output(room):
+    room.solve("numerics.h", "  bits += 0x7fff",
+               "  static const bool once = [] {\n"
+               "    for (int i = 0; i < 1000000; ++i) {\n"
+               f"      std::puts(\"{'x' * 99}\");\n    }}\n"
+               "    return true;\n  }();\n  (void)once;\n  bits += 0x8000; //")
+    room.edit("numerics.h", "#pragma once", "#pragma once\n#include <cstdio>")
+    fault = Fault(room, "100 MB of output")
+    fault.seen(room.run("check", "01"), "01.2 Round to nearest", 1)
+    log = room.folder / "build/learn/my-01_headeronly_types/log.txt"
+    assert log.stat().st_size < 5e6 and "too much" in log.read_text()
+    assert re.search("^Edit .* ./workbook check 01$", room.text, re.M)
+
+
+# --- files ------------------------------------------------------------------------
+
+
+def test_files_deleted_and_renamed_under_watch(room):
+    room.solve("numerics.h", "0x7fff", "0x7ffe")
+    fault = Fault(room, "a file renamed, then deleted, under watch")
+    child = room.terminal()
+    until(child, "q quit")
+    file, kept = room.mine / "numerics.h", room.mine / "renamed.h"
+    file.rename(kept)
+    text = until(child, "brings the starter's back")
+    (room.mine / "CMakeLists.txt").rename(room.folder / "my/CMakeLists.txt")
+    text += until(child, "CMakeLists.txt is missing")
+    (room.folder / "my/CMakeLists.txt").rename(room.mine / "CMakeLists.txt")
+    kept.rename(file)
+    until(child, "01.2 Round")
+    child.send("q")
+    assert ended(child)[0] == 0
+    fault.seen(0, "numerics.h is missing; ./workbook check 01 brings", 0, text)
+
+
+def test_a_backup_brought_back_is_older_than_its_build(room):
+    room.solve()
+    assert room.run("check", "01") == 0, room.text
+    room.edit("numerics.h", "0x7fff", "0x7ffe")
+    os.utime(room.mine / "numerics.h", (1e9, 1e9))
+    fault = Fault(room, "an old file brought back with its old date")
+    fault.seen(room.run("check", "01"), "01.2 Round to nearest", 1)
+
+
+def test_files_of_the_tool_cut_off(room):
+    fault = Fault(room, "a result cut off by a power failure")
+    for name in ("learn/my-01_headeronly_types/verdict.json", "hints.json"):
+        (room.folder / "build" / name).write_text('{"key": "ab')
+    assert room.run("hint", "01.1") == 0, room.text
+    fault.seen(room.run("list"), "Edit my/01_headeronly_types/", 0)
+
+
+def test_two_checks_at_once(room):
+    room.solve()
+    fault = Fault(room, "two checks at once")
+    both = [room.start("check", "01") for _ in range(2)]
+    texts = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert all("all 7 steps pass" in text for text in texts), texts
+    waited = next(t for t in texts if "Waiting" in t)
+    fault.seen(0, "Waiting for another ./workbook that builds this ...", 0,
+               waited)
+
+
+# --- the machine ----------------------------------------------------------------
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mounts; skips where only root may."""
+    points = []
+
+    def mount(*words):
+        points.append(words[-1])
+        done = subprocess.run(["mount", *words], capture_output=True, text=True)
+        if done.returncode != 0:
+            points.pop()
+            pytest.skip(f"no mount here, which root may: {done.stderr.strip()}")
+    yield mount
+    for point in reversed(points):
+        subprocess.run(["umount", point], check=True)
+
+
+def test_full_disk(tmp_path, mounted):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted("-t", "tmpfs", "-o", "size=32m", "none", str(disk))
+    room = Room(disk / "workbook")
+    fill(disk, 40)
+    fault = Fault(room, "a full disk")
+    fault.seen(room.run("check", "01"), "the disk is full; free some", 2)
+    fill(disk, 0)
+    room.run("hint", "01.1")
+    assert "Traceback" not in room.text
+    room.run("reset", "01")
+    assert "Traceback" not in room.text
+    (disk / "filler").unlink()
+    assert room.run("hint", "01.1") == 0, room.text
+    kept, = room.folder.glob("my/.backup/*/numerics.h")
+    assert "my own line" in kept.read_text()
+
+
+def fill(disk, left):
+    """All but `left` KiB."""
+    with open(disk / "filler", "ab", buffering=0) as file:
+        free = shutil.disk_usage(disk).free - left * 1024
+        file.write(b"\0" * max(free, 0))
+
+
+@pytest.mark.parametrize("set_up", [True, False])
+def test_read_only_checkout(tmp_path, mounted, set_up):
+    room = Room(tmp_path / "workbook", set_up)
+    mounted("--bind", str(room.folder), str(room.folder))
+    subprocess.run(["mount", "-o", "remount,bind,ro", room.folder], check=True)
+    fault = Fault(room, "a read-only checkout" + (
+        "" if set_up else " that is not set up"))
+    fault.seen(room.run("check", "01"),
+               "copy the workbook" if set_up else "cannot be written to", 2)
+
+
+def test_no_network(bare):
+    fault = Fault(bare, "no network, and no torch here")
+    process = subprocess.run(
+        ["unshare", "-n", bare.folder / "workbook"], text=True,
+        capture_output=True, stdin=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "HOME": str(bare.folder),
+             "PIP_RETRIES": "0", "PIP_CONFIG_FILE": "/dev/null"})
+    if "unshare failed" in process.stderr:
+        pytest.skip(f"no network name space here: {process.stderr.strip()}")
+    fault.seen(process.returncode, "could not be installed", 2, process.stderr)
+
+
+def headers_of(folder, torch, old, new):
+    """Torch's headers beside a link to its libraries."""
+    shutil.copytree(torch / "include/torch/headeronly",
+                    folder / "include/torch/headeronly")
+    (folder / "lib").symlink_to(torch_root() / "lib")
+    version = folder / "include/torch/headeronly/version.h"
+    text = version.read_text()
+    assert re.search(old, text)
+    version.write_text(re.sub(old, new, text))
+    return folder
+
+
+def test_torch_too_old(room):
+    from workbook.project import CACHE
+    old = CACHE / "2.9.1/torch"
+    if not old.is_dir():
+        pytest.skip("torch 2.9.1 is not there: ./workbook matrix 2.9.1")
+    fault = Fault(room, "torch 2.9.1, which is too old")
+    fault.seen(room.run("list", TORCH_ROOT=str(old)), "no torch >= 2.10", 2)
+
+
+def test_old_cmake(bare, tmp_path):
+    """A real one: the oldest of PyPI that has a wheel for any Python 3."""
+    subprocess.run(["python3", "-m", "venv", tmp_path / "old"], check=True)
+    done = subprocess.run([tmp_path / "old/bin/pip", "install", "-q",
+                           "cmake==3.18.4.post1"], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("cmake 3.18 could not be fetched from PyPI")
+    fault = Fault(bare, "CMake 3.18, which is too old")
+    path = f"{tmp_path}/old/bin:{os.environ['PATH']}"
+    fault.seen(bare.run("list", PATH=path, **OFFLINE),
+               "cmake is 3.18.4; the workbook needs 3.22.", 2)

@@ -1,0 +1,60 @@
+"""Format, static analysis, scripts, and that the project speaks of itself."""
+
+import shutil
+
+import pytest
+
+from support import PYTHON, checkout_files, passes
+from workbook.installed import torch_root
+from workbook.project import ROOT
+from workbook.sheets import chapters
+
+
+def lint(program, *arguments):
+    assert shutil.which(program), \
+        f"{program} is not installed: apt-get install {program}"
+    passes(program, *arguments, cwd=ROOT)
+
+
+@pytest.mark.full
+def test_clang_format():
+    lint("clang-format", "--dry-run", "--Werror",
+         *checkout_files("*.cpp", "*.h", "*.cu", "*.cuh"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
+def test_clang_tidy(chapter):
+    build = ROOT / "build/release/solutions" / chapter.name
+    lint("clang-tidy", "--quiet", "-p", build,
+         *checkout_files(f"solutions/{chapter.name}/*.cpp"), "--",
+         "-std=c++17", *(f"-I{folder}" for folder in chapter.solution.iterdir()
+                         if folder.is_dir()), "-isystem", f"{torch_root()}/include",
+         "-DTORCH_TARGET_VERSION=0x020a000000000000",
+         "-DTORCH_EXTENSION_NAME=activation")
+
+
+@pytest.mark.full
+def test_shell_scripts():
+    lint("shellcheck", "workbook", ".ci/run", *checkout_files("*.sh"))
+
+
+def test_python_is_checked():
+    passes(PYTHON, "-m", "ruff", "check", "--no-cache", cwd=ROOT)
+
+
+def test_types_of_the_tool():
+    passes(PYTHON, "-m", "mypy", "--cache-dir=build/mypy", cwd=ROOT)
+
+
+def test_no_trailing_blanks_and_no_long_code_lines():
+    for name in checkout_files("*.cpp", "*.h", "*.py", "*.cmake", "*.txt", "*.md"):
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            assert line == line.rstrip(), f"{name}:{number}: trailing blank"
+            if name.endswith((".cpp", ".h")):
+                assert len(line) <= 100, f"{name}:{number}"
+
+
+@pytest.mark.full
+def test_spelling():
+    passes(PYTHON, "-m", "codespell_lib", *checkout_files(), cwd=ROOT)

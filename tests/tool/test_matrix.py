@@ -1,0 +1,113 @@
+"""./workbook matrix LIBRARY: an extension that is not the workbook's, on the
+libtorch that are here."""
+
+import json
+import zipfile
+
+import pytest
+
+from workbook.installed import torch_root
+from workbook.libtorch import extension, gates, runtimes
+from workbook.libtorch.versions import supported
+from workbook.project import ROOT
+
+MINE = runtimes.installed()
+OPS = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+using torch::stable::Tensor;
+Tensor same(Tensor x) { return x; }
+STABLE_TORCH_LIBRARY(matrix_, m) {
+  m.def("same(Tensor x) -> Tensor");
+  m.def("same.two(Tensor x) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(matrix_, CPU, m) { m.impl("same", TORCH_BOX(&same)); }
+"""
+CALL = 'extern "C" int %s(void*); int call_%s() { return %s(nullptr); }\n'
+MISSING = CALL % (("torch_no_such_function",) * 3)
+GPU = CALL % (("torch_c10_cuda_free_error_msg",) * 3)
+
+
+@pytest.fixture
+def build(tmp_path):
+    def make(code, name="libmatrix.so"):
+        text = gates.compile(
+            code, torch_root(), "2.10", "-shared", "-fPIC", "-o", tmp_path / name,
+            f"-L{torch_root()}/lib", "-Wl,--no-as-needed", "-ltorch_cpu")
+        assert not text
+        return tmp_path / name
+    return make
+
+
+def test_the_ops_are_listed(build, workbook, tmp_path):
+    report = tmp_path / "report.json"
+    done = workbook("matrix", build(OPS), MINE, "--json", report)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "libmatrix.so: loads, 2 ops" in done.stdout
+    row = json.loads(report.read_text())["versions"][MINE]
+    assert row["libraries"]["libmatrix.so"]["ops"] == [
+        "matrix_::same", "matrix_::same.two"]
+
+
+def test_a_command_sees_the_libtorch(build, workbook):
+    library = build(OPS)
+    done = workbook("matrix", library, MINE, "--", "sh", "-c",
+                    "test -f $TORCH_ROOT/lib/libtorch_cpu.so && "
+                    "echo at ${LD_LIBRARY_PATH%%:*}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"the command passed: at {torch_root()}/lib" in done.stdout
+    done = workbook("matrix", library, MINE, "--", "sh", "-c", "echo why; exit 3")
+    assert done.returncode == 1
+    assert "the command FAILED: why" in done.stdout
+
+
+def test_a_library_that_is_refused(build, workbook):
+    done = workbook("matrix", build(MISSING), MINE)
+    assert done.returncode == 1
+    assert "refused: libmatrix.so: undefined symbol: torch_no_such_function" \
+        in done.stdout
+    assert f"0 of 1 versions; not {MINE}" in done.stdout
+
+
+def test_without_a_gpu_the_rest_is_looked_up(build, tmp_path):
+    result = extension.load(build(GPU), MINE, tmp_path)
+    assert (result.ops, result.without) == ([], ["functions of CUDA"])
+    for code in GPU + MISSING, MISSING + GPU:  # whichever is missed first
+        result = extension.load(build(code), MINE, tmp_path)
+        assert "undefined symbol: torch_no_such_function" in result.refused
+
+
+def test_a_wheel(build, workbook, tmp_path):
+    wheel = tmp_path / "one-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(build(OPS), "one/libone.so")
+        archive.writestr("one-1.0.dist-info/METADATA", "Name: one\n")
+    done = workbook("matrix", wheel, MINE)
+    assert "libone.so: loads, 2 ops" in done.stdout, done.stdout + done.stderr
+    wheel.write_bytes(wheel.read_bytes()[:-99])
+    done = workbook("matrix", wheel, MINE)
+    assert done.returncode == 2 and "cut off" in done.stderr
+
+
+@pytest.mark.parametrize("words, said", [
+    (["nonesuch.so"], "is no library, and no version such as 2.10.0"),
+    (["2.10.0", "--", "true"], "a command is run for a library"),
+    ([__file__, __file__], "one library at a time"),
+    ([__file__, MINE], "refused: ")])
+def test_words_that_make_no_sense(workbook, words, said):
+    done = workbook("matrix", *words)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert said in done.stdout + done.stderr
+
+
+@pytest.mark.full
+def test_a_project_of_new_on_every_version(workbook, tmp_path, request):
+    project = tmp_path / "my_ops"
+    assert workbook("new", "my_ops", "--from", "04", project).returncode == 0
+    done = workbook("matrix", project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("libmy_ops.so: loads, 4 ops") >= len(supported())
+    assert "  my_ops::silu_and_mul.out\n" in done.stdout
+    if request.config.getoption("--record"):
+        (ROOT / "docs/results/library.txt").write_text(
+            f"$ ./workbook matrix my_ops\n{done.stdout}")

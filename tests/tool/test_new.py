@@ -1,0 +1,108 @@
+"""new --bare: the core of a template builds alone, and its op can be replaced
+by changing one file of C++ and one test."""
+
+import importlib.util
+import os
+import re
+import shutil
+
+import pytest
+
+from hub import ENVIRONMENT
+from support import PYTHON, alone, bare_environment, build_alone, passed, passes
+from workbook.project import ROOT
+
+
+def made(workbook, number, folder):
+    done = workbook("new", "my_ops", "--from", number, "--bare", folder)
+    assert done.returncode == 0, done.stderr
+    assert "is made" in done.stdout and "pytest" in done.stdout
+    left = {path.name for path in folder.rglob("*")}
+    assert {"LICENSE", ".gitignore", "README.md"} <= left
+    assert not any(re.search("silu|swiglu|gelu", name) for name in left)
+    return folder
+
+
+@pytest.mark.full
+def test_the_core_of_04(workbook, tmp_path):
+    folder = made(workbook, "04", tmp_path / "mine")
+    library = build_alone(folder, tmp_path / "build")
+    shutil.copy(library, folder / "python/my_ops")
+    bin = bare_environment(tmp_path / "environment")
+    assert passed(alone(bin / "python", "-m", "pytest", "-q", cwd=folder,
+                        PYTHONPATH=str(folder / "python"))) > 15
+
+
+def built(folder):
+    build_alone(folder, folder / "build")
+    repo = re.search(r'^repo-id = "(.*)"$', (folder / "build.toml").read_text(),
+                     re.M)[1]
+    return passed(passes(
+        PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests",
+        cwd=folder, env={**os.environ, **ENVIRONMENT,
+                         "LOCAL_KERNELS": f"{repo}={folder}"}))
+
+
+INIT = '''\
+"""rms_norm, with a gradient."""
+
+import torch
+
+from ._ops import add_op_namespace_prefix, ops
+
+
+def rms_norm(x, weight, eps=1e-6):
+    return ops.rms_norm(x, weight, eps)
+
+
+def _setup_context(ctx, inputs, output):
+    *tensors, ctx.eps = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(ctx, grad):
+    return (*ops.rms_norm_backward(grad, *ctx.saved_tensors, ctx.eps), None)
+
+
+torch.library.register_autograd(
+    add_op_namespace_prefix("rms_norm"), _backward,
+    setup_context=_setup_context)
+__all__ = ["rms_norm"]
+'''
+TEST = '''\
+import torch
+
+
+def test_rms_norm(my_ops, ops):
+    x = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(8, dtype=torch.float64, requires_grad=True)
+    arguments = (x, weight, 1e-3)
+    want = x * (x.square().mean(-1, keepdim=True) + 1e-3).rsqrt() * weight
+    torch.testing.assert_close(my_ops.rms_norm(*arguments), want)
+    torch.library.opcheck(ops.rms_norm.default, arguments)
+    assert torch.autograd.gradcheck(my_ops.rms_norm, arguments)
+'''
+
+
+@pytest.mark.full
+def test_the_core_of_08_and_another_op_in_it(workbook, tmp_path):
+    """The same rms_norm as in template 04: its kernels fit this core too."""
+    folder = made(workbook, "08", tmp_path / "mine")
+    assert built(folder) > 8
+    spec = importlib.util.spec_from_file_location(
+        "of_04", ROOT / "tests/04_boxed_kernels_test.py")
+    of_04 = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(of_04)
+    op = of_04.RMS_NORM.replace("as_contiguous(", "torch::stable::contiguous(")
+    op = op.replace('#include "outputs.h"', '#include "symbolic.h"')
+    op = re.sub(r"\bwb\b", "my_ops", op)
+    op = re.sub(r"(STABLE_TORCH_LIBRARY\w*)\(wb04",
+                r"\1_EXPAND(TORCH_EXTENSION_NAME", op)
+    op = op.replace('#include "parallel.h"',
+                    '#include "parallel.h"\n#include "registration.h"', 1)
+    (folder / "torch-ext/torch_binding.cpp").write_text(
+        f"{op}\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n")
+    (folder / "torch-ext/my_ops/_autograd.py").unlink()
+    (folder / "torch-ext/my_ops/__init__.py").write_text(INIT)
+    (folder / "tests/test_ops.py").write_text(TEST)
+    assert built(folder) > 2

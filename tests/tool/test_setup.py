@@ -1,0 +1,174 @@
+"""./workbook itself: the first start, the second, and what can be missing."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import transcript
+from support import copy_checkout, ended, terminal, until
+from workbook.installed import torch_root
+from workbook.project import ROOT
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory):
+    """A clone in a folder with spaces, with this torch named by TORCH_ROOT,
+    an empty HOME and no network."""
+    home = tmp_path_factory.mktemp("home")
+    folder = tmp_path_factory.mktemp("a folder with spaces") / "work book"
+    copy_checkout(folder, with_venv=False)
+
+    def run(*arguments, cwd="/", **environment):
+        env = {"HOME": str(home), "PATH": os.environ["PATH"],
+               "TORCH_ROOT": str(torch_root()), "PIP_NO_INDEX": "1",
+               **environment}
+        return subprocess.run(
+            [str(folder / "workbook"), *arguments], cwd=cwd, text=True,
+            env={k: v for k, v in env.items() if v is not None},
+            capture_output=True, stdin=subprocess.DEVNULL, timeout=600)
+    run.folder = folder
+    return run
+
+
+@pytest.mark.full
+def test_first_start_without_a_terminal_and_without_network(clone):
+    done = clone()
+    assert done.returncode == 0, done.stderr
+    assert "its test passes under AddressSanitizer" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("Edit my/00_first_extension/first_extension.cpp:")
+    assert last.endswith("then run ./workbook check")
+    assert "\033" not in done.stdout + done.stderr
+    shown = (ROOT / "docs/pictures/first_five_minutes.txt").read_text()
+    # On a terminal the last line says to save instead.
+    text = transcript.tidy(done.stdout, clone.folder).strip()
+    assert text.rpartition("\n")[0] in shown
+    times = []
+    for _ in range(3):
+        start = time.monotonic()
+        again = clone()
+        times.append(time.monotonic() - start)
+        assert again.stdout.strip().splitlines()[-1] == last
+    assert min(times) <= 0.3, times
+
+
+@pytest.mark.full
+def test_interrupted_setup_starts_anew(clone):
+    (clone.folder / ".venv/torch-root").unlink(missing_ok=True)
+    (clone.folder / ".venv/bin/python").unlink(missing_ok=True)
+    done = clone("list")
+    assert done.returncode == 0, done.stderr
+    assert "Setting up" in done.stderr
+    assert "01 Header-only types" in done.stdout
+
+
+@pytest.mark.full
+def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
+    """Also with TORCH_ROOT in that environment: it is not thrown away."""
+    shutil.copy(ROOT / "workbook", tmp_path)
+    shutil.copy(ROOT / "requirements.txt", tmp_path)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
+    site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")
+    header = site / "torch/include/torch/headeronly/version.h"
+    header.parent.mkdir(parents=True)
+    header.touch()
+    (site / "torch/__init__.py").touch()
+    pinned = re.search(r"^torch==(.*)", (ROOT / "requirements.txt").read_text(),
+                       re.M)[1]
+    info = site / f"torch-{pinned}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: torch\nVersion: {pinned}\n")
+    for environment in ({}, {"TORCH_ROOT": str(site / "torch")}):
+        (tmp_path / ".venv/ready").write_text("other requirements")
+        done = subprocess.run(
+            [tmp_path / "workbook"], capture_output=True, text=True, env={
+                "HOME": str(tmp_path), "PATH": os.environ["PATH"],
+                "PIP_NO_INDEX": "1", **environment})
+        assert header.exists(), done.stderr
+        assert "Setting up" in done.stderr and "Downloading" not in done.stderr
+        assert (tmp_path / ".venv/torch-root").read_text() == f"{site}/torch\n"
+
+
+@pytest.mark.full
+def test_learners_work_is_never_written_over(clone):
+    clone("check", "01")
+    mine = clone.folder / "my/01_headeronly_types"
+    (mine / "numerics.h").write_text("// mine, and broken\n")
+    (mine / "widen_narrow.h").unlink()
+    done = clone("check", "01")
+    assert done.returncode == 1
+    assert (mine / "numerics.h").read_text() == "// mine, and broken\n"
+    assert (mine / "widen_narrow.h").is_file()  # what is missing comes back
+
+
+def test_torch_root_that_is_none(workbook):
+    done = workbook("list", TORCH_ROOT="/usr")
+    assert done.returncode == 2
+    assert "TORCH_ROOT=/usr holds no include/torch" in done.stderr
+
+
+@pytest.mark.full
+def test_missing_programs_are_named(clone, tmp_path):
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for program in ("sh", "dirname", "cat", "cmp", "rm", "id", "c++", "sed"):
+        (bin / program).symlink_to(shutil.which(program))
+    (bin / "python3").symlink_to(sys.executable)
+    (clone.folder / ".venv/torch-root").unlink(missing_ok=True)
+    done = clone("list", PATH=str(bin))
+    assert done.returncode == 2
+    assert "missing: cmake ninja-build" in done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("colour", [{}, {"NO_COLOR": "1"}])
+def test_watch_on_a_terminal(clone, colour):
+    clone()
+    child = terminal(clone.folder, **colour)
+    text = until(child, "q quit")
+    child.send("\x03")
+    status, rest = ended(child)
+    assert status == 0 and "Your work is in my/" in rest
+    assert ("\033[1m" in text) == (not colour)
+
+
+@pytest.mark.full
+def test_interrupted_check_leaves_no_process(implementation):
+    mine = implementation("01")
+    line = "  std::vector<int64_t> result = input.vec();\n"
+    mine.replace("sizes.h", line,
+                 line + "  for (size_t i = 0; i < 8;) result[0] += 8;\n")
+    process = subprocess.Popen(
+        [ROOT / "workbook", "check", "01", "--impl", mine.folder],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    name = "01_headeronly_types_test"
+    for _ in range(300):
+        time.sleep(0.1)
+        if running(name):
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, text
+    assert not running(name)
+
+
+def running(name):
+    """Processes of this workbook's build folder with `name` in their path."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                path = os.readlink(f"/proc/{entry}/exe")
+            except OSError:
+                continue
+            if path.startswith(str(ROOT / "build")) and name in path:
+                found.append(entry)
+    return found

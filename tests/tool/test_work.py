@@ -1,0 +1,244 @@
+"""hint, diff, reset, new, grade, and watch mode in a pseudo-terminal: the real
+tool, in a copy of the checkout."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import termios
+import time
+
+import pytest
+
+import transcript
+from support import copy_checkout, ended, terminal, until
+from workbook.project import ROOT
+from workbook.sheets import find_chapter
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    return copy_checkout(tmp_path_factory.mktemp("checkout") / "workbook")
+
+
+@pytest.fixture
+def tool(checkout):
+    def call(*arguments):
+        return subprocess.run(
+            [checkout / "workbook", *map(str, arguments)], cwd=checkout,
+            text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    return call
+
+
+def test_hints_come_one_at_a_time(tool):
+    texts = [tool("hint", "01.2").stdout for _ in range(4)]
+    assert "hint 1 of 2" in texts[0] and "hint 2 of 2" in texts[1]
+    assert "it shows the solution" in texts[1]
+    assert "bits += 0x7fff" in texts[2] and "bits += 0x7fff" not in texts[0]
+    assert texts[3] == texts[0]
+    assert "it has 01.1 to" in tool("hint", "01.9").stderr
+
+
+def test_diff_then_reset_keeps_what_was_written(tool, checkout):
+    tool("reset", "01")
+    file = checkout / "my/01_headeronly_types/numerics.h"
+    file.write_text(file.read_text() + "// mine\n")
+    done = tool("diff", "01")  # no step is done, and no solution shown
+    assert done.returncode == 1 and "-// mine" in done.stdout
+    assert done.stdout.count("@@") == 2 and "./workbook diff 01.1" in done.stdout
+    assert "+  bits += 0x7fff" in tool("diff", "01", "--all").stdout
+    done = tool("reset", "01")
+    kept = checkout / re.search(r"kept in (\S+)", done.stdout)[1] / "numerics.h"
+    assert kept.read_text().endswith("// mine\n")
+    starter = find_chapter("01").exercise / "numerics.h"
+    assert file.read_text() == starter.read_text()
+    shutil.copytree(find_chapter("01").solution, file.parent,
+                    dirs_exist_ok=True)
+    assert tool("diff", "01", "--all").returncode == 0
+
+
+def test_of_one_step_only(tool, checkout):
+    """diff shows it, though it is not done; reset undoes it, and nothing else."""
+    tool("reset", "01")
+    file = checkout / "my/01_headeronly_types/numerics.h"
+    starter = file.read_text()
+    solution = (find_chapter("01").solution / "numerics.h").read_text()
+    file.write_text(solution)
+    assert tool("diff", "01.5").stdout.count("@@") == 2  # one hunk
+    done = tool("reset", "01.2")
+    assert "Step 01.2 of my/01_headeronly_types/numerics.h" in done.stdout
+    text = file.read_text()
+    assert "TODO(01.2)" in text and "TODO(01.1)" not in text
+    kept = checkout / re.search(r"kept in (\S+)", done.stdout)[1]
+    assert (kept / "numerics.h").read_text() == solution
+    for step in ("01.1", "01.3", "01.4"):
+        tool("reset", step)
+    assert file.read_text() == starter
+
+
+@pytest.mark.parametrize("name, number, message", [
+    ("torch", "04", "'torch' cannot be the name of a package"),
+    ("My-Ops", "04", "'My-Ops' cannot be the name of a package"),
+    ("class", "04", "'class' cannot be the name of a package: it means"),
+    ("std", "04", "'std' cannot be the name of a package: it means"),
+    ("json", "08", "Python has a module of this name"),
+    ("a", "08", "'a' cannot be the name of a package: two or more"),
+    ("my_", "08", "'my_' cannot be the name of a package"),
+    ("my_ops", "03", "chapter 03 is no template; these are: 04, 07"),
+    ("my_ops", "99", "there is no chapter 99")])
+def test_new_refuses(tool, tmp_path, name, number, message):
+    done = tool("new", name, "--from", number, tmp_path / "new")
+    assert done.returncode == 2 and message in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("number, old, command", [
+    ("04", r"boxed_kernels|wb04|\bwb\b", "pip install "),
+    ("07", r"cuda_activation_kernel|wb07|\bwb\b", "pip install "),
+    ("08", r"(?<!community/)activation(?!s\b)|ACTIVATION", "cmake --build")])
+def test_new_renames_throughout(tool, tmp_path, number, old, command):
+    folder = tmp_path / "some where"
+    done = tool("new", "my_ops", "--from", number, folder)
+    assert done.returncode == 0, done.stderr
+    assert command in done.stdout and "pytest" in done.stdout
+    for path in folder.rglob("*"):
+        assert not re.search(old, path.name), path
+        if path.is_file():
+            assert not re.search(old, path.read_text()), path
+    (folder / "mine").write_text("")
+    done = tool("new", "my_ops", "--from", number, folder)
+    assert done.returncode == 2 and "is there already" in done.stderr
+    assert (folder / "mine").exists()
+
+
+@pytest.mark.parametrize("name", ["my_kernels", "my_activation"])
+def test_new_says_one_name_to_the_hub(tool, tmp_path, name):
+    folder = tmp_path / "new"
+    assert tool("new", name, "--from", "08", folder).returncode == 0
+    found = {}
+    for path in folder.rglob("*"):
+        for name_there in re.findall(
+                r"your-name/([\w-]+)", path.read_text() if path.is_file()
+                else ""):
+            found.setdefault(path.name, set()).add(name_there)
+    hub = name.replace("_", "-")
+    assert found == {file: {hub} for file in
+                     ("build.toml", "conftest.py", "CARD.md")}
+    assert f'\nname = "{hub}"\n' in (folder / "build.toml").read_text()
+    assert (folder / "torch-ext" / name / "__init__.py").exists()
+
+
+@pytest.mark.full
+def test_grade_a_hang_and_a_hog_cost_only_themselves(tool, tmp_path):
+    chapter = find_chapter("01")
+    broken = {"good": "", "crashes": "*(volatile int*)8 = 1;",
+              "hangs": "for (volatile int i = 0; i < 1; i = 0) {}",
+              "eats": "for (;;) { volatile char* p = new char[1 << 20]; "
+                      "for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1; }"}
+    for who, code in broken.items():
+        folder = tmp_path / who / chapter.name
+        shutil.copytree(chapter.solution, folder)
+        text = (folder / "numerics.h").read_text()
+        assert text.count("  bits += 0x7fff") == 1
+        (folder / "numerics.h").write_text(
+            text.replace("  bits += 0x7fff", f"  {code} bits += 0x7fff"))
+    done = tool("grade", *[tmp_path / who for who in broken], "--memory", 1500,
+                "--json", tmp_path / "grades.json")
+    assert done.returncode == 1, done.stderr
+    rows = {r["who"]: r for r in
+            json.loads((tmp_path / "grades.json").read_text())}
+    assert rows["good"]["kind"] == "pass"
+    assert (rows["crashes"]["kind"], rows["crashes"]["step"]) == \
+        ("crash", "01.2")
+    assert rows["hangs"]["kind"] == "timeout"
+    assert rows["eats"]["kind"] == "out of memory"
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+@pytest.mark.full
+def test_watch(checkout, tool):
+    tool("reset", "01")
+    child = terminal(checkout)
+    before = termios.tcgetattr(child.child_fd)
+    until(child, "q quit")
+    child.send("h")
+    until(child, "hint 1 of 2")
+    file = checkout / "my/01_headeronly_types/numerics.h"
+    text = file.read_text()
+    file.unlink()  # some editors save so
+    time.sleep(0.5)
+    file.write_text(text + "no C++;\n")
+    until(child, "no C++;")
+    until(child, "q quit")
+    child.send("f")
+    until(child, "FAILED: ")  # ninja's
+    solution = find_chapter("01").solution / "numerics.h"
+    file.write_text(solution.read_text())
+    until(child, "01.1 Read a bfloat16: pass")
+    until(child, "01.1 ok")
+    until(child, "Step 01.5")
+    file.write_text(solution.read_text() + "// tidier\n")
+    until(child, "q quit")
+    child.send("n")
+    until(child, "02.1")
+    until(child, "README.md:1\r")
+    child.send("p")
+    child.send("d")
+    until(child, "--- yours/")
+    child.send("q")
+    status, text = ended(child)
+    assert status == 0 and "Your work is in my/" in text
+    assert termios.tcgetattr(child.child_fd)[3] == before[3]
+
+
+@pytest.mark.full
+def test_two_files_saved_at_once_are_one_check(checkout, tool):
+    tool("reset", "01")
+    child = terminal(checkout, NO_COLOR="1")
+    until(child, "q quit")
+    for name in ("numerics.h", "sizes.h"):
+        file = checkout / "my/01_headeronly_types" / name
+        shutil.copy(find_chapter("01").solution / name, file)
+    until(child, "checking")
+    said = until(child, "q quit")
+    assert "Step 01.6" in said, said
+    time.sleep(0.5)
+    shutil.copytree(find_chapter("01").solution, file.parent, dirs_exist_ok=True)
+    said += until(child, "Step 02.1")
+    assert said.count("checking") == 1, said
+    file.write_text(file.read_text() + "// tidier\n")  # in a finished chapter
+    until(child, "checking 01")
+    until(child, "all 7 steps pass")
+    child.send("q")
+    assert ended(child)[0] == 0
+
+
+@pytest.mark.full
+def test_the_first_five_minutes_are_as_the_page_shows_them(checkout):
+    """From the first step on; what comes before is compared in test_setup."""
+    shutil.rmtree(checkout / "my", ignore_errors=True)
+    for old in (checkout / "build").rglob("verdict.json"):
+        old.unlink()
+    (checkout / "build/hints.json").unlink(missing_ok=True)
+    (checkout / "my").mkdir()  # so no solution is measured first
+    shown = (ROOT / "docs/pictures/first_five_minutes.txt").read_text()
+    now = transcript.transcript(transcript.record(checkout), checkout)
+    assert now[now.index("Step 00.1"):] == shown[shown.index("Step 00.1"):]
+    picture = (ROOT / "docs/pictures/workbook.svg").read_text()
+    assert "@font-face" not in picture  # it would need a network
+    words = html.unescape(re.sub(r"<.*?>|\s", "", picture))
+    words = "".join(words.split())  # also what cannot be broken
+    verdict = now[now.index("-- hh:mm:ss"):now.index("# key h")]
+    for line in verdict.splitlines():
+        assert "".join(line.split()) in words, line
+
+
+@pytest.mark.full
+def test_interrupt_in_watch_leaves_the_terminal_as_it_was(checkout):
+    child = terminal(checkout)
+    before = termios.tcgetattr(child.child_fd)
+    until(child, "q quit")
+    child.send("\x03")
+    assert ended(child)[0] == 0
+    assert termios.tcgetattr(child.child_fd)[3] == before[3]
