@@ -2,6 +2,7 @@
 Each imports in a process of its own: what is wrong may end it."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hub import NEEDED, NEWEST, python
+from hub import ENVIRONMENT, NEEDED, NEWEST, python
 from workbook.project import ROOT
 
 FUNCTIONS = {
@@ -86,15 +87,18 @@ def test_08_1_a_module_for_every_python(library):
 
 # package.py, asked in a folder of its own.
 PACKAGE = """
-import os, subprocess, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+import subprocess
 import package
 def git(*arguments):
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org",
                     *arguments], cwd=package.SOURCE, check=True,
                    capture_output=True)
 """
+
+
+def in_package(code, folder):
+    python(PACKAGE + code, PYTHONPATH=os.pathsep.join(
+        [str(folder), ENVIRONMENT["PYTHONPATH"]]))
 
 
 @pytest.fixture
@@ -126,7 +130,7 @@ torch.testing.assert_close(
         pytest.fail("the process ended: another kernel's namespace was opened")
     if done.returncode != 0:
         pytest.fail(done.stdout.strip().splitlines()[-1])
-    python(PACKAGE + """
+    in_package("""
 first, second = package.unique_id(), package.unique_id()
 assert first != second, f"without git both ids are {first}"
 git("init", "-q")
@@ -243,7 +247,7 @@ metadata.digest.validate(Digest.hash_variant(metadata.digest.algorithm, folder))
 """, variant, library)
 
     # Of any backend, by the oldest torch; also of one that is older still.
-    python(PACKAGE + """
+    in_package("""
 import platform
 end = f"{platform.machine()}-linux"
 for backend in ("cpu", "cu130"):

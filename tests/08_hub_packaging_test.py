@@ -324,7 +324,9 @@ def test_on_a_checkout(what, variable):
     if variable not in os.environ:
         pytest.skip(f"{variable} names no checkout, and none can be fetched "
                     "here: see tests/hub_checkouts.py")
-    run(PYTHON, "tests/hub_checkouts.py", what, os.environ[variable], cwd=ROOT)
+    path = os.pathsep.join([str(ROOT / "common"), ENVIRONMENT["PYTHONPATH"]])
+    run(PYTHON, "tests/hub_checkouts.py", what, os.environ[variable], cwd=ROOT,
+        PYTHONPATH=path)
 
 
 # --- rules that the package cannot break by itself ---------------------------------

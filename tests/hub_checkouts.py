@@ -1,10 +1,10 @@
 """Other people's material, run on solutions/08_hub_packaging. It is not kept
 here: each command takes the path of a checkout.
 
-    hub_checkouts.py suite KERNELS_COMMUNITY [pytest's options]
+    PYTHONPATH=common hub_checkouts.py suite KERNELS_COMMUNITY [pytest's options]
         kernels-community/activation's own tests, on the CPU, with our package
         in place of theirs; what is relaxed is shown
-    hub_checkouts.py builder KERNELS
+    PYTHONPATH=common hub_checkouts.py builder KERNELS
         our package, built by the templates of huggingface/kernels'
         kernel-builder, loaded, and tested as the Hub tests it"""
 
@@ -22,7 +22,8 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+from workbook.project import ROOT, read_toml
+
 PACKAGE = ROOT / "solutions/08_hub_packaging"
 BUILT = ROOT / "build/release/solutions/08_hub_packaging"
 
@@ -75,7 +76,8 @@ def relaxed(text: str) -> str:
 def environment(**more) -> dict:
     """For a Python that sees this file, torch and the Hub's loader, and no
     network."""
-    path = [str(Path(__file__).parent), *(p for p in sys.path if p)]
+    path = [str(Path(__file__).parent), str(ROOT / "common"),
+            *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path),
             "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
@@ -99,8 +101,6 @@ def write_build(checkout: Path, package: Path, id: str) -> None:
     """Lays over a package what kernel-builder writes: see its
     src/pyproject/torch/mod.rs."""
     from jinja2 import Environment, FileSystemLoader
-
-    from workbook.project import read_toml
     templates = checkout / "kernel-builder/src/pyproject/templates"
     env = Environment(loader=FileSystemLoader(templates), trim_blocks=True)
     toml = read_toml(package / "build.toml")
@@ -184,7 +184,6 @@ def main() -> int:
     parser.add_argument("what", choices=["suite", "builder"])
     parser.add_argument("checkout", type=Path)
     arguments, options = parser.parse_known_args()
-    sys.path.insert(0, str(ROOT / "common"))
     if arguments.what == "suite":
         return suite(arguments.checkout, *options)
     return builder(arguments.checkout)

@@ -70,12 +70,16 @@ void on_alarm(int, siginfo_t*, [[maybe_unused]] void* context) {
 #if WORKBOOK_ASAN
 #if defined(__x86_64__)
   const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+  char* pc = reinterpret_cast<char*>(machine.gregs[REG_RIP]);
   char where[512] = {};
-  __sanitizer_symbolize_pc(
-      reinterpret_cast<void*>(machine.gregs[REG_RIP]),
-      "    #0 %p %F %L\n",
-      where,
-      sizeof(where));
+  // What a sanitizer has put before an access has line 0: the access follows.
+  for (const char* end = pc + 256; pc != end; ++pc) {
+    __sanitizer_symbolize_pc(pc, "%l", where, sizeof(where));
+    if (std::strcmp(where, "0") != 0) {
+      break;
+    }
+  }
+  __sanitizer_symbolize_pc(pc, "    #0 %p %F %L\n", where, sizeof(where));
   (void)!write(STDERR_FILENO, where, std::strlen(where));
 #endif
   __sanitizer_print_stack_trace();

@@ -22,7 +22,8 @@ RESULTS = {
         "who owns a slot, on one libtorch", "03_stack_conventions.md",
         "./workbook matrix --record"),
     "loop.json": ("how long a verdict takes", "testing.md",
-                  "tests/tool/loop_bench.py --json docs/results/loop.json"),
+                  "PYTHONPATH=common:tests tests/tool/loop_bench.py "
+                  "--json docs/results/loop.json"),
     "matrix.json": ("solutions and gates on each libtorch",
                     "06_version_gating.md", "./workbook matrix --record"),
     "sass.json": ("instructions of the CUDA kernels",

@@ -23,8 +23,7 @@ PORTING = ROOT / "docs/porting"
 pytestmark = pytest.mark.full
 
 USE = """
-import sys, torch
-sys.path.insert(0, sys.argv[1])
+import torch
 from scale_ops import scale
 for dtype in (torch.float32, torch.bfloat16):
     x = torch.tensor([1.0, -2.0, 0.0], dtype=dtype)
@@ -70,7 +69,8 @@ def site(request, tmp_path_factory):
 
 def test_the_wheel_of_a_recipe_works(site):
     pytest.importorskip("torch")
-    port.run(sys.executable, "-c", USE, site)
+    port.run(sys.executable, "-c", USE, PYTHONPATH=os.pathsep.join(
+        [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]))
     library = site / "scale_ops/libscale.so"
     assert port.unstable_symbols(library) == []
     assert [n for n in port.needed(library) if re.match("lib(torch|c10|python)", n)] \

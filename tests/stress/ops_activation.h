@@ -42,10 +42,11 @@ inline std::vector<Op> activation_08(const std::string& ns) {
   const auto add = [&](const char* name,
                        Layout layout,
                        auto f,
+                       double ulp = 4,
                        std::function<Numbers(Random&)> drawn = nullptr) {
     for (const bool out : {true, false}) {
       const std::string whole = ns + "::" + name + (out ? "" : "_functional");
-      Gated op{whole, "", layout, out, f, 10, 0.65};
+      Gated op{whole, "", layout, out, f, ulp, 0.65};
       op.numbers = drawn;
       op.any_out = true;
       ops.push_back(as_op(op));
@@ -53,12 +54,13 @@ inline std::vector<Op> activation_08(const std::string& ns) {
   };
   add("silu_and_mul", Layout::kHalves, silu_and_mul);
   add("mul_and_silu", Layout::kHalves, mul_and_silu);
-  add("gelu_and_mul", Layout::kHalves, gelu_and_mul);
+  add("gelu_and_mul", Layout::kHalves, gelu_and_mul, 8);
   add("gelu_tanh_and_mul", Layout::kHalves, gelu_tanh_and_mul);
   add(
       "fatrelu_and_mul",
       Layout::kHalves,
       [](Exact x, Exact y, const Numbers& n) { return (x > n[0] ? x : 0) * y; },
+      4,
       numbers({3}));
   add(
       "silu_and_mul_with_clamp",
@@ -66,6 +68,7 @@ inline std::vector<Op> activation_08(const std::string& ns) {
       [](Exact x, Exact y, const Numbers& n) {
         return silu(at_most(x, n[0])) * -at_most(-at_most(y, n[0]), n[0]);
       },
+      4,
       numbers({9}));
   add(
       "swigluoai_and_mul",
@@ -75,9 +78,10 @@ inline std::vector<Op> activation_08(const std::string& ns) {
         return x / (1 + std::exp(-n[0] * x)) *
             (1 - at_most(-at_most(y, n[1]), n[1]));
       },
+      4,
       numbers({2, 9}));
   add("silu", Layout::kAlone, alone(silu));
-  add("gelu", Layout::kAlone, alone(gelu));
+  add("gelu", Layout::kAlone, alone(gelu), 8);
   add("gelu_tanh", Layout::kAlone, alone(gelu_tanh));
   add("gelu_new", Layout::kAlone, alone(gelu_tanh));
   add("gelu_fast", Layout::kAlone, alone(gelu_tanh));

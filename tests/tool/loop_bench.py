@@ -2,7 +2,7 @@
 """How long a learner waits for a verdict: watch mode on a terminal, in a copy of
 the checkout, texts saved one after another.
 
-    tests/tool/loop_bench.py [NN ...] [--json docs/results/loop.json]
+    PYTHONPATH=common:tests tests/tool/loop_bench.py [NN ...] [--json FILE]
 
 Ten texts a chapter, three right and seven wrong: those of tests/verdicts/NN.toml,
 else of mutants.toml, each in the starter that is done up to its step. Before each
@@ -16,24 +16,20 @@ import argparse
 import contextlib
 import os
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "common"), str(ROOT / "tests")]
+import psutil
 
-import psutil  # noqa: E402
-
-import conftest  # noqa: E402, F401  (it sets TORCH_ROOT)
-from support import copy_checkout, ended, terminal, until  # noqa: E402
-from workbook import processes, stamp  # noqa: E402
-from workbook.building import compiler  # noqa: E402
-from workbook.hunks import starter_with  # noqa: E402
-from workbook.project import read_toml  # noqa: E402
-from workbook.ratios import text as as_text  # noqa: E402
-from workbook.sheets import Chapter, chapters  # noqa: E402
+import conftest  # noqa: F401  (it sets TORCH_ROOT)
+from support import copy_checkout, ended, terminal, until
+from workbook import processes, stamp
+from workbook.building import compiler
+from workbook.hunks import starter_with
+from workbook.project import ROOT, read_toml
+from workbook.ratios import text as as_text
+from workbook.sheets import Chapter, chapters
 
 END = "q quit"  # of the keys, after all is said
 

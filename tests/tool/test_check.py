@@ -132,10 +132,11 @@ def test_the_line_that_loops_is_in_another_step_s_file(
     mine = implementation("01")
     mine.replace("numerics.h", "  const auto y = static_cast<compute_t<T>>(up);\n",
                  "  const auto y = static_cast<compute_t<T>>(up);\n"
-                 "  for (volatile int i = 0; i < 1; i = 0) { // for ever\n  }\n")
+                 "  for (volatile int i = 0; i < 1; i = 0) {} // for ever\n")
     verdict = check(mine.chapter, mine.folder, at="01.7")
     assert verdict.kind == "timeout", verdict
     assert verdict.file.endswith("numerics.h"), verdict
+    assert verdict.line == mine.line_of("numerics.h", "for ever"), verdict
 
 
 def test_a_warning_is_noted_once():

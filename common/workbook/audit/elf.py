@@ -76,7 +76,7 @@ def _read(name: str, data: bytes) -> Library:
             _dynamic(library, section)
         elif isinstance(section, GNUVerNeedSection):
             for needed, entries in section.iter_versions():
-                library.versions.setdefault(needed.name, set()).update(  # type: ignore
+                library.versions.setdefault(needed.name, set()).update(
                     entry.name for entry in entries)
         elif section.name == ".dynsym":
             _symbols(library, section.data(),
@@ -100,9 +100,9 @@ def _dynamic(library: Library, section: DynamicSection) -> None:
     for tag in section.iter_tags():
         kind, value = tag.entry.d_tag, tag.entry.d_val
         if kind == "DT_NEEDED":
-            library.needed.append(tag.needed)  # type: ignore
+            library.needed.append(tag.needed)
         elif kind in ("DT_RPATH", "DT_RUNPATH"):
-            text = tag.rpath if kind == "DT_RPATH" else tag.runpath  # type: ignore
+            text = tag.rpath if kind == "DT_RPATH" else tag.runpath
             library.rpath += [p for p in text.split(":") if p]
         elif kind == "DT_TEXTREL" or kind == "DT_FLAGS" and value & 4:
             library.flags.add(TEXT_RELOCATIONS)

@@ -20,13 +20,13 @@ NOTE = re.compile(
 REQUIRED = re.compile(r"^(\S.*?):(\d+):\d+: +required from", re.M)
 
 
-def compiled(subject: Subject, target: str = "all") -> Verdict | None:
+def compiled(subject: Subject) -> Verdict | None:
     """None if it builds; warnings become notes."""
     result = configure(subject.chapter, subject.folder, subject.build)
     if result is not None and result.returncode != 0:
         (subject.build / "build.ninja").unlink(missing_ok=True)
         return _configure_error(subject, result.stdout)
-    result = run(["ninja", "-C", subject.build, target],
+    result = run(["ninja", "-C", subject.build],
                  superseded=subject.superseded, title="Compiling")
     text = result.stdout
     if result.returncode == 0:

@@ -84,11 +84,6 @@ class Subject:
         else the first in a file that is edited, else in one that is given."""
         mine = [(Path(file).resolve(), int(line or 0)) for file, line in places
                 if self.owns(file) and Path(file).is_file()]
-        if mine and mine[0][1] == 0:  # what the compiler has added has no line
-            changed = next((new.start for _, new in self._changes(mine[0][0])), 1)
-            mine[0] = mine[0][0], changed
-            if mine[0][0] in self.edited:
-                return mine[0]
         return next((p for p in mine if self.wrote(*p)), None) or \
             next((p for p in mine if p[0] in self.edited), None) or \
             (mine[0] if mine else None)

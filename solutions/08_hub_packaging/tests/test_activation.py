@@ -78,7 +78,7 @@ def test_a_limit_is_a_float(activation, device):
     limit = torch.tensor(0.3).double()
     want = limit * torch.sigmoid(limit) * limit
     assert ulps(got.cpu(), want.expand(1, 40)) <= bound(
-        "silu_and_mul_with_clamp", torch.float32)
+        "silu_and_mul_with_clamp", torch.float32, device)
 
 
 SHAPES = [(0,), (2,), (6,), (34,), (1, 2), (3, 0), (0, 8), (5, 14), (7, 2, 130),

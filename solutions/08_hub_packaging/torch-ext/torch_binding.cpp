@@ -171,10 +171,17 @@ void implement(Library& m, Boxes Op::*device) {
 //! [registration]
 STABLE_TORCH_LIBRARY_EXPAND(OPS, m) {
   for (const wb::Op& op : wb::kOps) {
-    const std::string name = op.name;
-    const std::string input = std::string("Tensor input") + op.numbers;
-    m.def((name + "(Tensor! out, " + input + ") -> ()").c_str());
-    m.def((name + "_functional(" + input + ") -> Tensor").c_str());
+    const std::string input = std::string("Tensor input").append(op.numbers);
+    m.def(std::string(op.name)
+              .append("(Tensor! out, ")
+              .append(input)
+              .append(") -> ()")
+              .c_str());
+    m.def(std::string(op.name)
+              .append("_functional(")
+              .append(input)
+              .append(") -> Tensor")
+              .c_str());
   }
 }
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPS, CPU, m) {
