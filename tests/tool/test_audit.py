@@ -7,9 +7,11 @@ import zipfile
 
 import pytest
 
+from workbook.building import build_root
 from workbook.installed import install, torch_root
 from workbook.libtorch import gates, surface
-from workbook.project import CannotRun
+from workbook.project import ROOT, CannotRun
+from workbook.sheets import find_chapter
 
 STABLE = """
 #include <torch/csrc/stable/library.h>
@@ -200,6 +202,17 @@ def test_a_hub_variant(audit, stable, tmp_path):
     said = audit(folder)
     assert "FAIL says libtorch 2.9, and needs 2.10" in str(said["variant"])
     assert "FAIL the Hub wants the namespace _one_cpu_0123456" in str(said["defines"])
+
+
+@pytest.mark.parametrize("number", ["04", "07"])
+def test_a_template_of_ours(audit, number):
+    name = find_chapter(number).name
+    build_root("release", [name])
+    said = audit(ROOT / f"build/release/solutions/{name}/lib{name[3:]}.so")
+    doubts = [line for lines in said.values() for line in lines
+              if not line.startswith(("ok", "note"))]
+    # Of the build tree alone: what is installed has none.
+    assert len(doubts) == 1 and "warn RPATH" in doubts[0], doubts
 
 
 # --- what is no library -------------------------------------------------------------
