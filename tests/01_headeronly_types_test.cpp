@@ -4,6 +4,7 @@
 #include "testing/compare.h"
 #include "testing/library.h"
 #include "testing/random.h"
+#include "testing/sparse.h"
 
 #include <doctest/doctest.h>
 
@@ -41,6 +42,12 @@ T from_bits(Bits bits) {
   static_assert(sizeof(T) == sizeof(Bits));
   std::memcpy(&value, &bits, sizeof(T));
   return value;
+}
+
+std::string hex(uint32_t bits) {
+  std::ostringstream text;
+  text << "0x" << std::hex << bits;
+  return text.str();
 }
 
 // A string, since doctest prints a `const char*` as an address.
@@ -244,6 +251,52 @@ void check_non_temporal(size_t offset, Random& random) {
       static_cast<float>(out[offset + d]) == static_cast<float>(T(-12345.0f)));
 }
 
+// Every gate from -87 up, in rows that are too short for a tile.
+template <class T>
+void check_all_gates(float factor) {
+  constexpr size_t d = 100;
+  std::vector<T> gates;
+  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    const T gate = from_bits<T>(static_cast<uint16_t>(bits));
+    if (gate >= -87 && gate < INFINITY) {
+      gates.push_back(gate);
+    }
+  }
+  Random random;
+  const auto rows = static_cast<int64_t>(gates.size() / d);
+  Problem<T> problem(rows, d, 2 * d, 1, random);
+  const T up(factor);
+  for (size_t i = 0; i < problem.exact.size(); ++i) {
+    T* const gate = &problem.input[i / d * 2 * d + i % d];
+    gate[0] = gates[i];
+    gate[d] = up;
+    problem.exact[i] =
+        silu(static_cast<double>(gates[i])) * static_cast<double>(up);
+  }
+  INFO("up ", factor);
+  check_problem(problem);
+}
+
+constexpr int64_t kFar = (int64_t{1} << 31) + 64; // as an int it is negative
+
+// A [2, 2] input with a stride that no int holds, and as much memory before it.
+template <class T>
+void check_far(int64_t row_stride, int64_t stride) {
+  const Sparse<T> memory(2 * kFar + 2 * stride + 2 * row_stride);
+  T* const input = memory.data() + kFar;
+  std::vector<double> exact;
+  for (int64_t row = 0; row < 2; ++row) {
+    T* const gate = input + row * row_stride;
+    *gate = T(1.0f + static_cast<float>(row));
+    gate[stride] = T(3.0f);
+    exact.push_back(silu(1.0 + static_cast<double>(row)) * 3);
+  }
+  std::vector<T> out(2);
+  silu_and_mul(out.data(), input, {2, 2}, {row_stride, stride});
+  INFO("sizes [2, 2], strides [", row_stride, ", ", stride, "]");
+  CHECK(first_difference<T>(out, exact, kTolerance<T>) == "");
+}
+
 doctest::String refused(
     ScalarType dtype,
     void* out,
@@ -299,14 +352,13 @@ TEST_CASE(
   CHECK(wrong_roundings<BFloat16, uint16_t>(rounded, kInf) == 0);
   CHECK(rounded(INFINITY) == INFINITY);
   CHECK(rounded(-INFINITY) == -INFINITY);
-  // Every NaN stays one, also those whose payload is all in the lower bits or
-  // overflows when it is rounded.
+  // The same NaN for all of them, also for those whose payload is all in the
+  // lower bits or overflows when it is rounded.
   for (const uint32_t bits :
-       {0x7f800001u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
-    std::ostringstream hex;
-    hex << "0x" << std::hex << bits;
-    INFO("the NaN ", hex.str());
-    CHECK(std::isnan(rounded(from_bits<float>(bits))));
+       {0x7f800001u, 0x7fa00000u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
+    INFO("the NaN ", hex(bits));
+    const std::string got = hex(round(from_bits<float>(bits)));
+    CHECK(got == "0x7fc0");
   }
 }
 
@@ -337,7 +389,7 @@ TEST_CASE(
       function<uint16_t(uint16_t, uint16_t)>("wb01_silu_and_mul_bfloat16");
   double worst = 0;
   float worst_gate = 0, worst_up = 0, worst_got = 0;
-  for (const float factor : {1.0f, 0.333f, -3.0f, 1e-4f, 300.0f}) {
+  for (const float factor : {1.0f, 0.333f, -3.0f, 1e-4f, 300.0f, 1e37f}) {
     const BFloat16 up(factor);
     for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
       const auto gate = from_bits<BFloat16>(static_cast<uint16_t>(bits));
@@ -347,6 +399,9 @@ TEST_CASE(
       }
       const float got = from_bits<BFloat16>(silu_and_mul(gate.x, up.x));
       const double exact = silu(x) * static_cast<float>(up);
+      if (std::abs(exact) > kFormat<BFloat16>.max) {
+        continue;
+      }
       const double error = ulp_error(kFormat<BFloat16>, got, exact);
       if (error > worst) {
         worst = error;
@@ -437,6 +492,15 @@ TEST_CASE(
     CHECK(refusal([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
     CHECK(refusal([] { output_sizes({}); }) == Contains("[]"));
   }
+  SUBCASE("what is refused has written nothing") {
+    const Sizes sizes{2, 5};
+    Sizes out{-1, -1};
+    CHECK(refusal([&] {
+            function<void(int64_t*, const int64_t*, size_t)>(
+                "wb01_output_sizes")(out.data(), sizes.data(), 2);
+          }) != "");
+    CHECK(out == Sizes{-1, -1});
+  }
 }
 
 TEST_CASE(
@@ -473,6 +537,11 @@ TEST_CASE(
       check_problem(problem);
     });
   }
+  SUBCASE("every 16-bit gate, with results from the smallest to infinity") {
+    check_all_gates<Half>(0x1p-12f);
+    check_all_gates<Half>(3000);
+    check_all_gates<BFloat16>(1e37f);
+  }
   SUBCASE("another dtype is refused, and nothing is written") {
     double buffer[64] = {};
     for (const ScalarType dtype :
@@ -483,6 +552,14 @@ TEST_CASE(
           Contains(name.c_str()));
       CHECK(buffer[32] == 0);
     }
+  }
+  SUBCASE("where there are no elements both pointers may be null") {
+    const auto empty = [](ScalarType dtype, const Sizes& sizes) {
+      return refused(dtype, nullptr, nullptr, sizes);
+    };
+    CHECK(empty(ScalarType::Float, {3, 0}) == kNothingThrown);
+    CHECK(empty(ScalarType::Half, {0, 8}) == kNothingThrown);
+    CHECK(empty(ScalarType::Int, {3, 0}) == Contains("'Int'"));
   }
   SUBCASE("bad arguments are refused") {
     double buffer[64] = {};
@@ -509,6 +586,8 @@ TEST_CASE(
     check_problem(Problem<T>(5, 8, 1, 5, random));  // a transposed matrix
     check_problem(Problem<T>(5, 8, 48, 3, random)); // every third column
     check_problem(Problem<T>(5, 8, 0, 1, random));  // one row, expanded
+    check_problem(Problem<T>(5, 8, 40, 0, random)); // one column, expanded
+    check_problem(Problem<T>(5, 8, 0, 0, random));  // one element
     check_problem(Problem<T>(1, 1, 7, 2, random));
     for (int i = 0; i < 50; ++i) {
       const int64_t rows = random.integer(1, 6);
@@ -518,6 +597,15 @@ TEST_CASE(
       check_problem(Problem<T>(rows, d, row_stride, stride, random));
     }
   });
+}
+
+TEST_CASE(
+    "01.7 a view may be wider than 32 bits" *
+    doctest::description(
+        "An element is read from another place than the strides say.")) {
+  check_far<BFloat16>(kFar, 1);
+  check_far<BFloat16>(kFar, 2);
+  check_far<BFloat16>(1, kFar);
 }
 
 TEST_CASE("01 the header types round to nearest, ties to even") {

@@ -99,10 +99,12 @@ EXPORT void wb01_silu_and_mul(
   STD_TORCH_CHECK(empty || input != nullptr, "input must not be null");
   wb::dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    wb::silu_and_mul_rows(
-        static_cast<T*>(out),
-        static_cast<const T*>(input),
-        {sizes, ndim},
-        {strides, ndim});
+    if (!empty) {
+      wb::silu_and_mul_rows(
+          static_cast<T*>(out),
+          static_cast<const T*>(input),
+          {sizes, ndim},
+          {strides, ndim});
+    }
   });
 }

@@ -1,4 +1,4 @@
-// Steps 05.4 to 05.6: declared calls, and what cannot be called by name.
+// Steps 05.3 to 05.5: declared calls, and what cannot be called by name.
 #pragma once
 
 #include "call_op.h"

@@ -1,8 +1,8 @@
 // slot.h: how a value lies in a slot, the 64 bits in which it passes the ABI
 // boundary, and who owns what a slot points to.
 //   StableIValue slot = Slot<Tensor>::from(x); // owns a reference of its own
-//   Tensor y = Slot<Tensor>::to(slot);         // empties it, also if this
-//   throws Slot<Tensor>::release(slot);               // or: empties it unread
+//   Tensor y = Slot<Tensor>::to(slot);  // empties it, even if it throws
+//   Slot<Tensor>::release(slot);        // or: empties it unread
 // A slot of zeros owns nothing, whatever its type. PyTorch's own conversions
 // are torch::stable::detail::from and to; they lose what they hold when they
 // throw.
