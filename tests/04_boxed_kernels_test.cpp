@@ -251,6 +251,11 @@ TEST_CASE(
   }
   CHECK(text == Contains(") out, Tensor input)"));
   CHECK(text == Contains(") -> ()"));
+  const doctest::String given = schema_of("wb04", "swiglu").c_str();
+  CHECK(
+      given ==
+      Contains("(Tensor input, Tensor? bias=None, *, float alpha=1., "
+               "float? limit=None) -> (Tensor out, Tensor amax)"));
 }
 
 TEST_CASE(
@@ -304,6 +309,41 @@ TEST_CASE(
       REQUIRE_NOTHROW(silu_and_mul_out(out, input));
       CHECK(difference<T>(out, exact(elements<T>(input), 6)) == "");
     });
+  }
+  SUBCASE("what ATen gives for special values") {
+    for_each_dtype([&](auto zero) {
+      using T = decltype(zero);
+      const Tensor input = tensor<T>(
+          {T(-INFINITY),
+           T(NAN),
+           T(INFINITY),
+           T(-1000.0f),
+           T(0.5f),
+           T(-0.0f),
+           T(1.0f),
+           T(1.0f),
+           T(1.0f),
+           T(1.0f),
+           T(INFINITY),
+           T(1.0f)},
+          {12});
+      const auto want = exact(elements<T>(input), 6);
+      CHECK(difference<T>(silu_and_mul(input), want) == "");
+    });
+    // Near the end of a float, and a tie, which goes to the even 49.
+    const Tensor small = tensor<float>({-88.7f, 1}, {2});
+    const auto want = exact(elements<float>(small), 1);
+    CHECK(difference<float>(silu_and_mul(small), want) == "");
+    const Tensor tie =
+        tensor<BFloat16>({BFloat16(48.0f), BFloat16(1.0234375f)}, {2});
+    CHECK(elements<BFloat16>(silu_and_mul(tie))[0] == 49);
+  }
+  SUBCASE("short rows of a tensor that is larger than the cache") {
+    constexpr int64_t kRows = (int64_t{1} << 18) + 3;
+    const Tensor input = random_tensor<float>({kRows, 2}, random);
+    const Tensor out = random_tensor<float>({kRows, 1}, random);
+    REQUIRE_NOTHROW(silu_and_mul_out(out, input));
+    CHECK(difference<float>(out, exact(elements<float>(input), 1)) == "");
   }
   SUBCASE("one row that is larger than the cache, shared by threads") {
     constexpr int64_t kColumns = (int64_t{1} << 19) + 75;
@@ -365,13 +405,20 @@ TEST_CASE(
       const Tensor out = out_of(swiglu(input, bias, alpha));
       CHECK(difference<float>(out, want(b, alpha), 40) == "");
     }
+    const Tensor wide = random_tensor<double>({5, 12}, random);
+    const auto got = out_of(swiglu(wide, std::nullopt, 0.1)); // as a double
+    CHECK(
+        difference<double>(
+            got, exact(elements<double>(wide), 6, {}, 0.1), 40) == "");
   }
   SUBCASE("float?: a limit") {
-    for (const double limit : {7.0, 0.1}) {
+    for (const double limit : {7.0, 0.1, 0.0}) {
       INFO("limit ", limit);
       const Tensor out = out_of(swiglu(input, std::nullopt, 1.702, limit));
       CHECK(difference<float>(out, want({}, 1.702, limit), 40) == "");
     }
+    const Tensor huge = tensor<double>({1e300, 2}, {2}); // no limit at all
+    CHECK(elements<double>(std::get<0>(swiglu(huge)))[0] == 2e300);
     const Tensor special = tensor<float>({NAN, 1, 9, 1, NAN, -9}, {6});
     const auto got =
         elements<float>(std::get<0>(swiglu(special, std::nullopt, 1, 2.0)));

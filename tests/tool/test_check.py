@@ -139,6 +139,21 @@ def test_the_line_that_loops_is_in_another_step_s_file(
     assert verdict.line == mine.line_of("numerics.h", "for ever"), verdict
 
 
+def test_a_step_that_fails_only_after_another(implementation):
+    """Alone it passes: what outlives the other's call is what is wrong."""
+    mine, entry = implementation("01"), "headeronly_types.cpp"
+    mine.replace(entry, "// The value of 16 bits, taken as a BFloat16.\n",
+                 "static bool widened = false;\n")
+    mine.replace(entry, "  return wb::widen_bfloat16(bits);",
+                 "  widened = true;\n  return wb::widen_bfloat16(bits);")
+    mine.replace(entry, "  std::copy(result.begin(), result.end(), out);",
+                 "  std::copy(result.begin(), result.end(), out);\n"
+                 "  *out += widened;")
+    verdict = check(mine.chapter, mine.folder, at="01.7")
+    assert (verdict.kind, verdict.step) == ("test", "01.5"), verdict
+    assert "[2, 3]" in " ".join(verdict.message), verdict
+
+
 def test_a_warning_is_noted_once():
     class Subject:
         def wrote(self, file, line):

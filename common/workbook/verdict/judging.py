@@ -23,8 +23,7 @@ NOT_PRINTED = re.compile(
 
 @dataclass
 class Judged:
-    """A step that is not passed, and what its cases did."""
-    step: str
+    """What the cases did of a step that is not passed."""
     case: Case
     run: Run
 
@@ -40,7 +39,7 @@ def judged(subject: Subject, tests: Tests,
     verdict = _of_loading(subject, tests, run)
     if verdict:
         return verdict
-    failing = _judge(subject, [at], run)
+    failing = _judge(subject, [at], run).get(at)
     verdict = _verdict(subject, at, run, failing)
     tell(verdict)
     if verdict.kind == "leak":
@@ -48,26 +47,45 @@ def judged(subject: Subject, tests: Tests,
     wrong = compiled(subject)  # what is beside the part that is tested
     if wrong:
         return wrong
-    _judge_all(subject, tests, [id for id in subject.steps if id < at])
+    together = _judge_all(subject, tests, [id for id in subject.steps if id < at])
     if run.status != TIMED_OUT:  # later ones would take as long
-        _judge_all(subject, tests, [id for id in subject.steps if id > at])
-    first = next((id for id, state in subject.steps.items() if state != PASS),
-                 None)
+        together |= _judge_all(subject, tests,
+                               [id for id in subject.steps if id > at])
+    first = next((id for id, state in subject.steps.items()
+                  if state != PASS and (id == at or _alone(
+                      subject, tests, id, together))), None)
     if first is None:
         return subject.verdict(PASS, [], log=run.text)
     if first != at:
-        run = tests.run([first])  # alone, for what it prints
-        verdict = _verdict(subject, first, run, _judge(subject, [first], run))
+        verdict = _verdict(subject, first, together[first].run, together[first])
         if verdict.kind == "leak":
             verdict = _with_its_line(subject, verdict)
     verdict.steps = dict(subject.steps)
     return verdict
 
 
-def _judge(subject: Subject, ids: list[str], run: Run) -> Judged | None:
-    """Notes how the steps stand after a run of them; gives the first that is
-    not passed. A leak is that of a single one."""
-    first = None
+def _alone(subject: Subject, tests: Tests, id: str, together: dict[str, Judged]
+           ) -> bool:
+    """Whether a step that is not passed, or not reached, is so alone too; then
+    what it prints is its own. What fails only after others is wrong as well,
+    unless it was the time that ended them."""
+    run = tests.run([id])
+    wrong = _judge(subject, [id], run)
+    if wrong:
+        together |= wrong
+    elif subject.steps[id] != PASS:  # it did not begin
+        together[id] = Judged(Case(id), run)
+    elif id in together and together[id].run.status != TIMED_OUT:
+        subject.steps[id] = FAIL
+    else:
+        together.pop(id, None)
+    return id in together
+
+
+def _judge(subject: Subject, ids: list[str], run: Run) -> dict[str, Judged]:
+    """Notes how the steps stand after a run of them; gives those that are not
+    passed. A leak is that of a single one."""
+    wrong: dict[str, Judged] = {}
     if "LeakSanitizer has encountered a fatal" in run.text:
         subject.notes[:] = ["leaks were not checked: no LeakSanitizer here"]
     for id in ids:
@@ -78,28 +96,30 @@ def _judge(subject: Subject, ids: list[str], run: Run) -> Judged | None:
         if mine:
             subject.steps[id] = FAIL if bad else PASS
         if bad:
-            first = first or Judged(id, bad, run)
+            wrong[id] = Judged(bad, run)
         else:
             subject.notes += [note for case in mine for note in case.notes]
-    return first
+    return wrong
 
 
-def _judge_all(subject: Subject, tests: Tests, ids: list[str]) -> None:
+def _judge_all(subject: Subject, tests: Tests, ids: list[str]) -> dict[str, Judged]:
     """One process for all; another for those after a case that ended it, and
     one for each if there is a leak."""
+    wrong: dict[str, Judged] = {}
     while ids:
         run = tests.run(ids)
         if run.status == LEAKED and len(ids) > 1:
             for id in ids:
-                _judge(subject, [id], tests.run([id]))
-            return
-        _judge(subject, ids, run)
+                wrong |= _judge(subject, [id], tests.run([id]))
+            break
+        wrong |= _judge(subject, ids, run)
         ran = {case.name.split()[0] for case in run.cases or []}
         left = [id for id in ids if id not in ran]
         if run.status == TIMED_OUT or len(left) == len(ids) or \
                 subject.test.suffix == ".py":  # pytest stops at the first
-            return
+            break
         ids = left
+    return wrong
 
 
 def _of_loading(subject: Subject, tests: Tests, run: Run) -> Verdict | None:
