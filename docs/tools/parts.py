@@ -33,7 +33,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".cmake": "cmake", ".txt": "text"
 
 def fenced(code: str, path: str) -> str:
     language = "cmake" if path.endswith("CMakeLists.txt") else \
-        LANGUAGES.get(Path(path).suffix, "cpp")
+        LANGUAGES.get(Path(path.removesuffix(".in")).suffix, "cpp")
     code = textwrap.dedent(SNIPPET_MARK.sub("", code)).strip("\n")
     return f"```{language}\n{code}\n```\n"
 

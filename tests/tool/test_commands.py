@@ -1,5 +1,6 @@
 """Every command that --help lists, run to its end in a copy of the checkout."""
 
+import argparse
 import os
 import re
 import shutil
@@ -9,9 +10,10 @@ import pytest
 
 from support import copy_checkout
 from workbook import cli, demos
+from workbook.commands import demo
 from workbook.installed import torch_root, torch_version
 from workbook.libtorch.versions import numbers
-from workbook.project import BUILD
+from workbook.project import BUILD, CannotRun
 from workbook.sheets import chapters, find_chapter
 
 # What each is run with, and what it then says. A command that is missing here
@@ -124,13 +126,31 @@ def test_demo_06_is_wrong_then_right(workbook):
 @pytest.mark.full
 @pytest.mark.skipif(numbers(torch_version()) < (2, 13),
                     reason="recorded with 2.13, where the rule changed")
-@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "07"])
+@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "07", "08"])
 def test_a_demo_shows_what_its_page_shows(workbook, number):
     done = workbook("demo", number)
     assert done.returncode == 0, done.stdout + done.stderr
     recorded = demos.recording(number).read_text().partition("\n")[2]
     assert re.sub(r"torch-2[.\d]+", "", done.stdout) == \
         re.sub(r"torch-2[.\d]+", "", recorded)
+
+
+def test_a_demo_that_cannot_be_prepared_shows_what_was_recorded(
+        monkeypatch, capsys):
+    def prepare():
+        raise CannotRun("no network")
+
+    module = demos.find("08")
+    monkeypatch.setattr(module, "prepare", prepare)
+    monkeypatch.delattr(module, "show")
+    words = argparse.Namespace(chapter="08", torch=None, record=False)
+    assert demo.run(words) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("no network") and "*recorded*, not run now" in said
+    assert said.endswith(demos.recording("08").read_text())
+    words.record = True
+    with pytest.raises(CannotRun, match="no network"):
+        demo.run(words)
 
 
 def test_a_chapter_without_a_demo(workbook):

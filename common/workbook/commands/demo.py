@@ -35,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
             if not runtimes.whole(version):
                 print(FETCH.format(version=version, cache=CACHE))
                 runtimes.fetch(version)
+        if hasattr(demo, "prepare"):
+            demo.prepare()
     except CannotRun as error:
         recorded = demos.recording(number)
         if arguments.torch or arguments.record or not recorded.exists():

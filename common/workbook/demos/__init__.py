@@ -3,6 +3,7 @@ right, on real versions of libtorch. A module here is a chapter's demo:
 
     OTHERS               versions that it runs on beside the one that is here
     RECORDED             the same, for the recording
+    prepare()            if it is there: installs what the demo needs besides
     show(versions, say)  builds, runs, and says what came; True if what should
                          be right is
 """
@@ -22,7 +23,8 @@ from workbook.project import BUILD, ROOT, CannotRun, run
 MODULES = {"00": "first_extension", "01": "headeronly_types",
            "02": "stableivalue_conversions", "03": "stack_conventions",
            "04": "boxed_kernels", "05": "torch_call_dispatcher",
-           "06": "version_gating", "07": "cuda_activation_kernel"}
+           "06": "version_gating", "07": "cuda_activation_kernel",
+           "08": "hub_packaging"}
 FOLDER = BUILD / "demo"
 INDENT = " " * 12
 
