@@ -157,6 +157,14 @@ constexpr Op kOps[] = {
 
 using Library = torch::stable::detail::StableLibrary;
 
+//! [define]
+void define(Library& m, const Op& op) {
+  const std::string name = op.name;
+  const std::string input = std::string("Tensor input") + op.numbers;
+  m.def((name + "(Tensor! out, " + input + ") -> ()").c_str());
+  m.def((name + "_functional(" + input + ") -> Tensor").c_str());
+}
+//! [define]
 void implement(Library& m, Boxes Op::*device) {
   for (const Op& op : kOps) {
     const std::string name = op.name;
@@ -171,17 +179,7 @@ void implement(Library& m, Boxes Op::*device) {
 //! [registration]
 STABLE_TORCH_LIBRARY_EXPAND(OPS, m) {
   for (const wb::Op& op : wb::kOps) {
-    const std::string input = std::string("Tensor input").append(op.numbers);
-    m.def(std::string(op.name)
-              .append("(Tensor! out, ")
-              .append(input)
-              .append(") -> ()")
-              .c_str());
-    m.def(std::string(op.name)
-              .append("_functional(")
-              .append(input)
-              .append(") -> Tensor")
-              .c_str());
+    wb::define(m, op);
   }
 }
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPS, CPU, m) {
