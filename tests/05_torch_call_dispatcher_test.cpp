@@ -176,11 +176,11 @@ TEST_CASE("05.2 a call packs by its declared types") {
   const double one = 1;
   const std::vector<std::string> expected = {
       "input",
-      "0x0",
+      slots::hex(0),
       slots::draw("float", torch::stable::detail::from(one)), // not int 1
-      "0x1",
+      slots::hex(1),
       "None",
-      "[0x2, 0x3]",
+      "[" + slots::hex(2) + ", " + slots::hex(3) + "]",
       "input",
       "\"a text\"",
       slots::draw(

@@ -5,6 +5,7 @@
 #include "testing/compare.h"
 #include "testing/library.h"
 #include "testing/random.h"
+#include "testing/slots.h"
 
 #include <doctest/doctest.h>
 
@@ -71,6 +72,23 @@ TEST_CASE("library: a missing symbol says which") {
   CHECK(refusal([] {
           function<void()>("absent");
         }) == doctest::Contains("absent"));
+}
+
+TEST_CASE("slots: all bits are drawn, and a text is escaped") {
+  const auto drawn = [](const char* type, bool some = true) {
+    const StableIValue slot = slots::make(type, nullptr, some);
+    const std::string text = slots::draw(type, slot);
+    slots::release(type, slot);
+    return text;
+  };
+  CHECK(slots::hex(10) == "0x000000000000000a");
+  CHECK(drawn("bool") == "0x0000000000000001");
+  CHECK(drawn("int?[]") == "[0xffffff0000000000, None]");
+  CHECK(drawn("str[]") == "[\"longer than the small buffer\", \"\"]");
+  StringHandle text = nullptr;
+  torch_new_string_handle("a\0\"\n", 4, &text);
+  CHECK(slots::draw("str", slots::bits(text)) == "\"a\\x00\\\"\\n\"");
+  torch_delete_string(text);
 }
 
 TEST_CASE("aten: the oracle computes, and its errors arrive") {

@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/stableivalue_conversions.h>
 
 #include <cstdint>
+#include <iomanip>
 #include <sstream>
 
 namespace workbook {
@@ -109,6 +110,12 @@ std::map<const void*, std::string>& names() {
   return names;
 }
 
+std::string hex(StableIValue slot) {
+  std::ostringstream text;
+  text << "0x" << std::hex << std::setfill('0') << std::setw(16) << slot;
+  return text.str();
+}
+
 std::string draw(const std::string& type, StableIValue slot) {
   std::ostringstream text;
   if (is_optional(type)) {
@@ -129,7 +136,7 @@ std::string draw(const std::string& type, StableIValue slot) {
   } else if (type == "str") {
     text << quoted(pointer<StringHandle>(slot));
   } else {
-    text << "0x" << std::hex << slot;
+    text << hex(slot);
   }
   return text.str();
 }

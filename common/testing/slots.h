@@ -40,6 +40,9 @@ StableIValue make(
 // Names of tensors in drawings, by the address of their data.
 std::map<const void*, std::string>& names();
 
+// All of its bits: "0x0000000000000001".
+std::string hex(StableIValue slot);
+
 // The content as text: two slots are alike if their texts are.
 std::string draw(const std::string& type, StableIValue slot);
 
