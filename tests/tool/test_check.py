@@ -10,7 +10,8 @@ import pytest
 from workbook import screen
 from workbook.building import compiler
 from workbook.project import ROOT
-from workbook.verdict import check, compiling, running
+from workbook.sheets import find_chapter
+from workbook.verdict import check, compiling, place_of_step, running
 from workbook.verdict.model import HELP
 
 CPP = "sizes.h"
@@ -179,6 +180,7 @@ def test_null_pointer(implementation):
                  "  result[0] = *nowhere; // null\n")
     verdict = verdict_of(mine, "crash", "01.5", CPP, "// null")
     assert verdict.message == ["ended by SEGV, at a null pointer"]
+    assert verdict.printed == []  # what the sanitizer says first is not theirs
 
 
 @pytest.mark.parametrize("file, old, new, line, text", [
@@ -205,6 +207,21 @@ def test_wrong_value(implementation):
     verdict = mine.check()
     assert (verdict.kind, verdict.step) == ("test", "01.2")
     assert "rounded(0x1.01p0f) is 1.00781, and should be 1" in verdict.message
+
+
+def test_the_place_is_what_the_sentence_begins_with():
+    """Of the several places where a step is edited."""
+    chapter = find_chapter("05")
+
+    def line(step, sentence):
+        file, number = place_of_step(chapter, chapter.solution, step, sentence)
+        return file.read_text().splitlines()[number - 1].strip()
+    first = "inline constexpr OpDecl<Tensor(Tensor, MaybeTensor, MaybeTensor)> "
+    assert line("05.5", "") == first + "clamp_tensor{"
+    assert line("05.5", "A result is wrong.") == first + "clamp_tensor{"
+    assert line("05.5", "add is wrong.").startswith("AtenTensorHandle result")
+    assert "maximum_out{" in line("05.4", "maximum_out is declared wrongly.")
+    assert line("05.2", "operator() calls nothing.").startswith("static_cast<void>")
 
 
 def test_what_the_code_prints_is_shown(implementation, capsys):

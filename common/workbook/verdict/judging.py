@@ -18,7 +18,8 @@ from workbook.verdict.subject import Subject, frames
 
 # Where a sanitizer or the test program speaks, not the learner's code.
 NOT_PRINTED = re.compile(
-    r"^(?:=+\n|==\d+==|\S+: runtime error: |a case took longer|-{9})", re.M)
+    r"^(?:=+\n|AddressSanitizer:|==\d+==|\S+: runtime error: |a case took longer"
+    r"|-{9})", re.M)
 
 
 @dataclass
@@ -189,6 +190,8 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
         kind, message, place = "leak", ["something was never released"], None
     else:
         kind, message, place = _death(subject, run)
+    if kind != "todo":
+        place = place or subject.place(id, case.description)
     printed = NOT_PRINTED.split(run.text)[0].splitlines()
     return subject.verdict(
         kind, message, id, place, log,

@@ -1,6 +1,7 @@
 """What a check says: the verdict, and the place to edit."""
 
 import difflib
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -77,10 +78,14 @@ class Place(NamedTuple):
     line: int
 
 
-def places_of_step(chapter: Chapter, folder: Path, id: str) -> list[Place]:
+def places_of_step(chapter: Chapter, folder: Path, id: str,
+                   sentence: str = "") -> list[Place]:
     """Where a step is edited: at its TODOs, or where they were in the starter.
-    Those that are left come first, then what was saved last."""
+    First comes what a sentence begins with that says what is wrong, if that is a
+    name, then what is left to do, then what was saved last."""
     marker = f"TODO({id})"
+    name = re.match(r"[a-z_]\w*(?:\(\))? ", sentence)
+    about = re.compile(rf"\b{name[0].rstrip(' ()')}\b" if name else r"(?!)")
     found = []
     for hunk in hunks(chapter):
         file = folder / hunk.file
@@ -92,14 +97,29 @@ def places_of_step(chapter: Chapter, folder: Path, id: str) -> list[Place]:
         line = todo[0] if todo else _line_now(
             (chapter.exercise / hunk.file).read_text().splitlines(), lines,
             begin)
-        found.append((not todo, -file.stat().st_mtime, Place(file, line)))
-    found.sort(key=lambda entry: entry[:2])
-    return [place for _, _, place in found]
+        found.append((_distance(lines, line, about), not todo, -file.stat().st_mtime,
+                      Place(file, line)))
+    found.sort(key=lambda entry: entry[:3])
+    return [entry[3] for entry in found]
 
 
-def place_of_step(chapter: Chapter, folder: Path, id: str) -> Place:
-    return next(iter(places_of_step(chapter, folder, id)),
+def place_of_step(chapter: Chapter, folder: Path, id: str,
+                  sentence: str = "") -> Place:
+    return next(iter(places_of_step(chapter, folder, id, sentence)),
                 Place(folder / chapter.step(id).file, 1))
+
+
+def _distance(lines: list[str], line: int, name: re.Pattern) -> int:
+    """To the nearest line with the name, as far as no line is empty or begins
+    with }."""
+    found = []
+    for step in (-1, 1):
+        n = line
+        while 0 < n <= len(lines) and not re.match(r"\s*$|}", lines[n - 1]):
+            if name.search(lines[n - 1]) and not lines[n - 1].startswith("//!"):
+                found.append(abs(n - line))
+            n += step
+    return min(found, default=len(lines))
 
 
 def _line_now(old: list[str], new: list[str], at: int) -> int:

@@ -41,8 +41,8 @@ class Subject:
             short(file), line, message, log=short(log_file),
             notes=self.notes, seconds=self.seconds, **more)
 
-    def place(self, step: str) -> tuple[Path, int]:
-        return place_of_step(self.chapter, self.folder, step)
+    def place(self, step: str, sentence: str = "") -> tuple[Path, int]:
+        return place_of_step(self.chapter, self.folder, step, sentence)
 
     def owns(self, file: Path | str) -> bool:
         return Path(file).resolve().is_relative_to(self.folder)
