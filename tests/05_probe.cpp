@@ -71,6 +71,21 @@ EXPORT const char* wb05_text() {
   static const std::string text = probe::everything.text();
   return text.c_str();
 }
+EXPORT const char* wb05_no_types() {
+  static const std::string text = wb::in_parentheses<>();
+  return text.c_str();
+}
+template <typename T>
+using Text = wb::SchemaType<T>;
+EXPORT const char* wb05_nested() {
+  using Dim = std::optional<int64_t>;
+  using Dims = std::vector<int64_t>;
+  static const std::string text = Text<Dim>::text() + " " + Text<Dims>::text() +
+      " " + Text<std::vector<Tensor>>::text() + " " +
+      Text<std::optional<Dims>>::text() + " " +
+      Text<std::vector<std::optional<Tensor>>>::text();
+  return text.c_str();
+}
 // Whether types with a T in them are supported.
 template <typename T>
 bool supports_any() {
