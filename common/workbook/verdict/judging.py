@@ -184,12 +184,15 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
         f"\n{run.text}"
     if case.failures and case.ended:
         kind, message = _failed(subject, case.failures[0], id)
-        place = None
+        place = subject.nearest(re.findall(  # of a compiler that a test asks
+            r"(/\S+?):(\d+):\d+: error: ", case.failures[0].expression))
         message += case.notes
     elif run.status == LEAKED:
         kind, message, place = "leak", ["something was never released"], None
     else:
         kind, message, place = _death(subject, run)
+    if place and place[0] not in subject.edited and not subject.wrote(*place):
+        place = None  # a given line is right
     if kind != "todo":
         place = place or subject.place(id, case.description)
     printed = NOT_PRINTED.split(run.text)[0].splitlines()
