@@ -1,5 +1,6 @@
 """Options, groups of tests that run side by side, and the fixtures of all."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -42,32 +43,46 @@ def pytest_addoption(parser):
 
 
 class StepsReport:
-    """The steps in Python, told to ./workbook check as doctest tells it."""
+    """The steps in Python, told to ./workbook check as doctest tells it: the name
+    and the description of a case are the two paragraphs of the test's docstring,
+    LOOK_AT() is the property "look at"."""
 
     def __init__(self, file):
         self.file = file
         self.step = None
+        self.docs = {}
         file.write_text("<doctest>\n")
 
     def write(self, line):
         with open(self.file, "a") as file:
             file.write(line + "\n")
 
+    def pytest_collection_modifyitems(self, items):
+        self.docs = {i.nodeid: inspect.getdoc(i.function) or "" for i in items}
+
     def pytest_runtest_logstart(self, nodeid, location):
-        self.step = re.search(r"::test_(\d\d)_(\d)_(\w+)", nodeid)
+        self.step = re.search(r"::test_(\d\d)_(\d)_", nodeid)
         if self.step:
-            name = "{}.{} {}".format(*self.step.groups())
-            self.write(f"<TestCase name={quoteattr(name)}>")
+            shown, _, wrong = self.docs[nodeid].partition("\n\n")
+            name = "{}.{} ".format(*self.step.groups()) + shown
+            wrong = " ".join(wrong.split())
+            self.write(f"<TestCase name={quoteattr(name)} "
+                       f"description={quoteattr(wrong)}>")
 
     def pytest_runtest_logreport(self, report):
         if self.step and report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             text = crash.message if crash else str(report.longrepr)
+            # Not the name of the exception, nor what pytest makes of an assert.
+            text = re.sub(r"^(?:AssertionError|Failed): ", "", text)
+            text = text.partition("\nassert ")[0]
+            looks = "".join(f"<Info>{escape(f'{name} {value}')}</Info>"
+                            for name, value in report.user_properties)
             place = crash and (f" filename={quoteattr(crash.path)}"
                                f" line='{crash.lineno}'")
             self.write(f"<Message type='ERROR'{place or ''}><Text>" +
                        escape("\n".join(text.splitlines()[:4])) +
-                       "</Text></Message>")
+                       f"</Text>{looks}</Message>")
 
     def pytest_runtest_logfinish(self, nodeid, location):
         if self.step:

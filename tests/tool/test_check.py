@@ -4,6 +4,7 @@ sentence of help."""
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from workbook.project import ROOT
 from workbook.sheets import find_chapter
 from workbook.verdict import check, compiling, place_of_step, running
 from workbook.verdict.model import HELP
+from workbook.verdict.report import Failure, in_words
+from workbook.verdict.subject import Subject
 
 CPP = "sizes.h"
 ROUND = "  uint32_t bits = bit_cast<uint32_t>(value);\n"
@@ -309,3 +312,24 @@ def test_a_save_in_a_check_ends_it(implementation):
     assert (verdict.kind, verdict.step) == ("test", "01.1"), verdict
     assert not [v for v in told if v.step == "01.3" and not v.passed], told
     assert check(mine.chapter, mine.folder).step == "01.1"
+
+
+def test_the_place_that_a_check_names():
+    """Of a step of several: the line with the text, or what follows it."""
+    chapter = find_chapter("07")
+    subject = Subject(chapter, chapter.solution, Path(), Path(), "07.2")
+
+    def line(name, text):
+        file, number = subject.named("07.2", name, text)
+        return file.read_text().splitlines()[number - 1].strip()
+    assert line("cuda_ops.cpp", "launch(").startswith("const char* const error =")
+    assert line("launch.h", "plain_grid") == "return {"
+    assert line("launch.h", "text_of") == "if (error == cudaSuccess) {"
+    assert line("launch.h", "nowhere") == "return {"
+    assert subject.named("07.2", "plan.h", "width") is None  # another step's
+    said = ["size := 2", "look at launch.h: text_of", "look at cuda_ops.cpp:"]
+    failure = Failure("a text", context=said)
+    assert failure.look == ("cuda_ops.cpp", "")
+    assert in_words(failure) == ["a text", "with: size = 2"]
+    undone = Subject(chapter, chapter.exercise, Path(), Path(), "07.2")
+    assert undone.named("07.2", "launch.h", "text_of") is None  # its TODO is shown

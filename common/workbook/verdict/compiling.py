@@ -7,7 +7,7 @@ from pathlib import Path
 from workbook.building import configure
 from workbook.project import CannotRun, run
 from workbook.verdict.model import Verdict, short
-from workbook.verdict.subject import Subject
+from workbook.verdict.subject import Subject, python_frames
 
 # nvcc writes file(line).
 ERROR = re.compile(
@@ -84,8 +84,7 @@ def _error(subject: Subject, text: str) -> tuple[Path, int, list[str]] | None:
     if errors:
         return Path(errors[0][1]), int(errors[0][2]), _message(errors[0], None)
     raised = re.search(r"^\w*(?:Error|Exception)\b.*", text, re.M)
-    frames = re.findall(r'^ +File "(.*?)", line (\d+)', text, re.M)
-    place = subject.nearest(reversed(frames)) if raised else None
+    place = subject.nearest(python_frames(text)) if raised else None
     return (*place, [raised[0]]) if raised and place else None
 
 

@@ -14,7 +14,7 @@ from workbook.verdict.compiling import compiled
 from workbook.verdict.model import FAIL, PASS, Verdict, short
 from workbook.verdict.report import Case, Failure, in_words
 from workbook.verdict.running import LEAKED, TIMED_OUT, Run, Tests
-from workbook.verdict.subject import Subject, frames
+from workbook.verdict.subject import Subject, frames, python_frames
 
 # Where a sanitizer or the test program speaks, not the learner's code.
 NOT_PRINTED = re.compile(
@@ -184,8 +184,8 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
         f"\n{run.text}"
     if case.failures and case.ended:
         kind, message = _failed(subject, case.failures[0], id)
-        place = subject.nearest(re.findall(  # of a compiler that a test asks
-            r"(/\S+?):(\d+):\d+: error: ", case.failures[0].expression))
+        place = _place_of(subject, case.failures[0], id, run) \
+            if kind == "test" else None
         message += case.notes
     elif run.status == LEAKED:
         kind, message, place = "leak", ["something was never released"], None
@@ -195,11 +195,34 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
         place = None  # a given line is right
     if kind != "todo":
         place = place or subject.place(id, case.description)
-    printed = NOT_PRINTED.split(run.text)[0].splitlines()
+    printed = _printed(subject, run.text)
     return subject.verdict(
         kind, message, id, place, log,
         sentence=case.description if kind != "todo" else "",
         printed=[line for line in printed if line.strip()])
+
+
+def _place_of(subject: Subject, failure: Failure, step: str, run: Run
+              ) -> tuple[Path, int] | None:
+    """Of a check that failed: where Python raised, where a compiler that the test
+    asks stopped, or where the check says."""
+    raised = subject.nearest(python_frames(run.text))
+    if raised and subject.wrote(*raised):
+        return raised
+    error = subject.nearest(re.findall(
+        r"(/\S+?):(\d+):\d+: error: ", failure.expression))
+    if error:
+        return error
+    return subject.named(step, *failure.look) if failure.look else None
+
+
+def _printed(subject: Subject, text: str) -> list[str]:
+    """By the learner's code."""
+    if subject.test.suffix == ".py":  # pytest shows what a test has printed
+        found = re.search(r"^-+ Captured stdout call -+\n(.*?)(?=^[-=]{3}|\Z)", text,
+                          re.M | re.S)
+        text = found[1].partition("Traceback (most recent")[0] if found else ""
+    return NOT_PRINTED.split(text)[0].splitlines()
 
 
 def _whole(failure: Failure) -> str:

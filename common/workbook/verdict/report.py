@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
+LOOK = re.compile(r"look at ([^\s:]+): ?(.*)")
 LATER = "exception thrown in subcase"  # what was thrown is said at its end
 
 
@@ -19,6 +20,12 @@ class Failure:
     file: str = ""
     line: int = 0
     subcase: str = ""  # "outer, inner"
+
+    @property
+    def look(self) -> tuple[str, str] | None:
+        """File and text of the last LOOK_AT()."""
+        found = [LOOK.fullmatch(said) for said in self.context]
+        return next(((m[1], m[2]) for m in reversed(found) if m), None)
 
 
 @dataclass
@@ -81,8 +88,9 @@ def in_words(failure: Failure) -> list[str]:
         lines.append(code)  # a text of the test's own
     else:
         lines += _of_values(code, values)
-    if failure.context:
-        lines.append("with: " + "; ".join(failure.context).replace(" := ", " = "))
+    context = [said for said in failure.context if not LOOK.fullmatch(said)]
+    if context:
+        lines.append("with: " + "; ".join(context).replace(" := ", " = "))
     return [_tidied(line) for line in lines]
 
 

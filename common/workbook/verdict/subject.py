@@ -44,6 +44,22 @@ class Subject:
     def place(self, step: str, sentence: str = "") -> tuple[Path, int]:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
+    def named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
+        """What LOOK_AT says; None as long as something of the step is undone."""
+        file = (self.folder / name).resolve()
+        here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
+        if file not in here or any(
+                f"TODO({step})" in f.read_text() for f in here if f.is_file()):
+            return None
+        lines = file.read_text().splitlines()
+        mine = [new for _, new in self._changes(file)
+                if new and self.step_at(file, new.start) == step]
+        own = [n for new in mine for n in new if text in lines[n - 1]]
+        above = next((n for n, line in enumerate(lines, 1) if text in line), 0)
+        begins = [new.start for new in mine]
+        found = own or [n for n in begins if n > above] or begins
+        return (file, found[0]) if found else None
+
     def owns(self, file: Path | str) -> bool:
         return Path(file).resolve().is_relative_to(self.folder)
 
@@ -87,6 +103,11 @@ class Subject:
         return next((p for p in mine if self.wrote(*p)), None) or \
             next((p for p in mine if p[0] in self.edited), None) or \
             (mine[0] if mine else None)
+
+
+def python_frames(text: str) -> list[tuple[str, str]]:
+    """File and line of those of the traceback, from the fault outwards."""
+    return re.findall(r'^ +File "(.*?)", line (\d+)', text, re.M)[::-1]
 
 
 def frames(text: str) -> list[tuple[str, str]]:
