@@ -79,6 +79,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
     if verdict.passed:
         print(bold(paint(f"{title}: pass", "32")))
         print(wrap(f"Shown: {verdict.sentence}."))
+        for remark in verdict.message:
+            print(wrap(f"Note: {remark}."))
         print(f"  Compare yours with ours: ./workbook diff {step}")
         return
     print(bold(f"{title}: ") +

@@ -99,7 +99,7 @@ def _judge(subject: Subject, ids: list[str], run: Run) -> dict[str, Judged]:
         if bad:
             wrong[id] = Judged(bad, run)
         else:
-            subject.notes += [note for case in mine for note in case.notes]
+            subject.remarks += [note for case in mine for note in case.notes]
     return wrong
 
 
@@ -177,7 +177,8 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
              ) -> Verdict:
     if wrong is None:
         names = [case.name[len(id) + 1:] for case in run.cases or []]
-        return subject.verdict(PASS, [], id, log=run.text,
+        remarks = [note for case in run.cases or [] for note in case.notes]
+        return subject.verdict(PASS, remarks, id, log=run.text,
                                sentence="; ".join(names))
     case = wrong.case
     log = "\n".join(_whole(failure) for failure in case.failures) + \

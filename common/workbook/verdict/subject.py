@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workbook.hunks import hunks
 from workbook.sheets import Chapter
-from workbook.verdict.model import NOT_REACHED, Verdict, place_of_step, short
+from workbook.verdict.model import NOT_REACHED, PASS, Verdict, place_of_step, short
 
 
 @dataclass
@@ -22,6 +22,7 @@ class Subject:
     superseded: Callable[[], bool] = lambda: False  # by a newer save
     steps: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)  # of cases that passed
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -39,7 +40,8 @@ class Subject:
         return Verdict(
             self.chapter.name, short(self.folder), kind, dict(self.steps), step,
             short(file), line, message, log=short(log_file),
-            notes=self.notes, seconds=self.seconds, **more)
+            notes=self.notes + self.remarks if kind == PASS else self.notes,
+            seconds=self.seconds, **more)
 
     def place(self, step: str, sentence: str = "") -> tuple[Path, int]:
         return place_of_step(self.chapter, self.folder, step, sentence)
