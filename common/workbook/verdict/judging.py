@@ -187,7 +187,8 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
         kind, message = _failed(subject, case.failures[0], id)
         place = _place_of(subject, case.failures[0], id, run) \
             if kind == "test" else None
-        message += case.notes
+        message += [text for subcase, text in case.said
+                    if subcase == case.failures[0].subcase]
     elif run.status == LEAKED:
         kind, message, place = "leak", ["something was never released"], None
     else:

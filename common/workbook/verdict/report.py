@@ -34,7 +34,11 @@ class Case:
     description: str = ""  # what it means if it fails
     ended: bool = False
     failures: list[Failure] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what MESSAGE() said
+    said: list[tuple[str, str]] = field(default_factory=list)  # subcase, MESSAGE()
+
+    @property
+    def notes(self) -> list[str]:
+        return [text for _, text in self.said]
 
 
 def read(file: Path) -> list[Case] | None:
@@ -58,7 +62,7 @@ def read(file: Path) -> list[Case] | None:
         elif tag == "TestCase" and "skipped" not in element.attrib:
             cases[-1].ended = True
         elif tag == "Message" and element.get("type") == "WARNING":
-            cases[-1].notes.append(_text(element, "Text"))
+            cases[-1].said.append((", ".join(subcases), _text(element, "Text")))
         elif tag in ("Expression", "Message"):
             cases[-1].failures.append(Failure(
                 _text(element, "Original") or _text(element, "Text"),
