@@ -47,6 +47,7 @@ struct State {
   std::array<int, 2> asked{};               // how often for its multiprocessors
   std::set<const void*> loaded;             // kernels
   std::map<const void*, std::string> names; // as the compiler mangles them
+  uint64_t blocks = 0, threads = 0; // of the last launch, were it refused
   std::vector<Launch> launches;
   std::set<const void*> on_cpu; // data of tensors that stay on the CPU
   // Kernels by dispatch key and name, as they were registered.
@@ -80,6 +81,7 @@ struct Pretend {
     state().error = state().fail_next = state().forbidden = 0;
     state().mode = kGlobal;
     state().capturing = false;
+    state().blocks = state().threads = 0;
     state().launches.clear();
   }
   ~Pretend() {
@@ -224,6 +226,8 @@ EXPORTED int cudaLaunchKernel(
   auto& state = pretend::state();
   const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  state.blocks = blocks;
+  state.threads = threads;
   const bool may_load = !state.capturing || state.mode == pretend::kRelaxed;
   const bool loaded = state.loaded.count(kernel) != 0 || may_load;
   const bool possible = blocks > 0 && threads > 0 && threads <= 1024 &&

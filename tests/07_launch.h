@@ -37,13 +37,19 @@ inline Trace traced(
   return t;
 }
 
+// In the words of the kernel's parameters.
 inline std::string describe(const Trace& t) {
   std::ostringstream text;
-  text << (t.width == 0 ? "plain" : "vectorized") << ", elements of " << t.size
-       << " bytes, " << t.width << " in a vector, " << t.in_flight
-       << " in flight, blocks of " << t.threads << ", input [" << t.rows << ", "
-       << 2 * t.d << "] with strides [" << t.row_stride << ", "
-       << t.column_stride << "]: ";
+  if (t.width == 0) {
+    text << "n = " << t.rows * t.d << ", d = " << t.d
+         << ", row_stride = " << t.row_stride
+         << ", column_stride = " << t.column_stride;
+  } else {
+    text << "N = " << t.width << ", K = " << t.in_flight << ", " << t.rows
+         << " row(s) of d = " << t.d << ", row_stride = " << t.row_stride;
+  }
+  text << ", blocks of " << t.threads << " thread(s), elements of " << t.size
+       << " bytes";
   return text.str();
 }
 
@@ -77,21 +83,40 @@ inline std::string first_mistake(Trace t) {
 
   const auto size = static_cast<uint64_t>(t.size);
   const auto d = static_cast<uint64_t>(t.d);
+  const auto n = static_cast<uint64_t>(t.rows) * d;
   const auto width = static_cast<uint64_t>(std::max(t.width, 1));
   std::ostringstream text;
   // By element; where only the ends run, by its last 20 bits.
-  std::vector<char> written(
-      t.ends == 0 ? static_cast<uint64_t>(t.rows) * d : 1 << 20);
+  std::vector<char> written(t.ends == 0 ? n : 1 << 20);
   std::vector<uint64_t> read;         // by this thread
   std::vector<uint64_t> mine, before; // first elements of vectors written
   uint64_t thread = 0;
   bool wrote = false;
+  const auto self = [&] {
+    std::ostringstream who;
+    who << "thread " << (thread - 1) % t.threads << " of block "
+        << (thread - 1) / t.threads;
+    return who.str();
+  };
+  const auto operand = [&](uint64_t element, int64_t half) {
+    return element / d * static_cast<uint64_t>(t.row_stride) +
+        element % d * static_cast<uint64_t>(t.column_stride) +
+        static_cast<uint64_t>(half);
+  };
+  // Of `plain`: the thread's own element.
+  const auto has_none = [&](const char* does) {
+    text << self() << " has no element (i = " << thread - 1 << ", n = " << n
+         << "), and " << does << " one";
+    return text.str();
+  };
+  const bool plain = t.width == 0;
   const auto finish = [&] {
     const bool same_block = thread % t.threads != 1 % t.threads;
     for (size_t i = 0; i < mine.size() && i < before.size(); ++i) {
       if (same_block && t.threads > 1 && mine[i] - before[i] != width) {
-        text << "thread " << (thread - 1) % t.threads << " writes element "
-             << mine[i] << ", its neighbour on the left " << before[i];
+        text << self() << " writes element " << mine[i]
+             << ", its neighbour on the left element " << before[i]
+             << ": what a warp reads does not lie side by side";
         return false;
       }
     }
@@ -100,7 +125,7 @@ inline std::string first_mistake(Trace t) {
   for (const Access& access : accesses) {
     if (access.thread != thread) {
       if (!finish()) {
-        return describe(t) + text.str();
+        return text.str();
       }
       before = access.thread == thread + 1 ? mine : std::vector<uint64_t>();
       mine.clear();
@@ -112,58 +137,69 @@ inline std::string first_mistake(Trace t) {
     const uint64_t element = (access.address - (output ? kOut : kInput)) / size;
     if (!access.write) {
       if (output || !has_element(t, element)) {
-        text << "a thread reads outside the input, at element "
-             << static_cast<int64_t>(element);
-        return describe(t) + text.str();
+        if (plain && thread > n) {
+          return has_none("reads");
+        }
+        text << self() << " reads input element "
+             << static_cast<int64_t>(element) << ", which is in no row";
+        if (plain) {
+          text << ": its operands are " << operand(thread - 1, t.gate)
+               << " and " << operand(thread - 1, t.up);
+        }
+        return text.str();
       }
       if (wrote && t.in_flight > 1) {
-        text << "a thread reads after it has written: its reads are not all in "
-                "flight";
-        return describe(t) + text.str();
+        text << self()
+             << " reads after it has written: its reads are not all in flight";
+        return text.str();
       }
       read.push_back(element);
       continue;
     }
     wrote = true;
-    if (!output || element >= static_cast<uint64_t>(t.rows) * d) {
-      text << "a thread writes outside the output, at element "
+    if (!output || element >= n) {
+      if (plain && thread > n) {
+        return has_none("writes");
+      }
+      text << self() << " writes outside the output, at element "
            << static_cast<int64_t>(element);
-      return describe(t) + text.str();
+      return text.str();
     }
     const uint64_t at_ends =
         t.ends * t.threads * static_cast<uint64_t>(t.in_flight) * width;
-    if (t.ends != 0 && element >= at_ends &&
-        element + at_ends < static_cast<uint64_t>(t.rows) * d) {
-      text << "a thread of the first or last blocks writes element " << element
-           << ", in the middle";
-      return describe(t) + text.str();
+    if (t.ends != 0 && element >= at_ends && element + at_ends < n) {
+      text << self() << " writes element " << element;
+      if (plain) {
+        text << ", and its own is " << thread - 1;
+      }
+      text << ": has a number of 32 bits wrapped round?";
+      return text.str();
     }
     if (++written[element % written.size()] > 1) {
-      text << "output element " << element << " is written twice";
-      return describe(t) + text.str();
+      text << "output element " << element
+           << " is written twice, the second time by " << self();
+      return text.str();
     }
     if (element % width == 0) {
       mine.push_back(element);
     }
-    const uint64_t from = element / d * static_cast<uint64_t>(t.row_stride) +
-        element % d * static_cast<uint64_t>(t.column_stride);
     for (const int64_t half : {t.gate, t.up}) {
-      const uint64_t wanted = from + static_cast<uint64_t>(half);
+      const uint64_t wanted = operand(element, half);
       if (std::find(read.begin(), read.end(), wanted) == read.end()) {
-        text << "output element " << element << " (row " << element / d
-             << ") is written without input element " << wanted;
-        return describe(t) + text.str();
+        text << self() << " writes output element " << element << " (row "
+             << element / d << "), and has not read input element " << wanted;
+        return text.str();
       }
     }
   }
   if (!finish()) {
-    return describe(t) + text.str();
+    return text.str();
   }
   const auto missing = std::find(written.begin(), written.end(), 0);
   if (t.ends == 0 && missing != written.end()) {
     text << "output element " << missing - written.begin()
          << " is never written";
-    return describe(t) + text.str();
+    return text.str();
   }
   return "";
 }

@@ -26,26 +26,40 @@ struct Index {
   uint32_t x, y, z;
 };
 
-// The threads of the blocks [begin, end) of a launch.
+// The threads of the blocks [begin, end) of a launch of `blocks`.
+template <typename... Parameters, typename... Arguments>
+void run_part(
+    uint64_t begin,
+    uint64_t end,
+    uint64_t blocks,
+    uint32_t threads,
+    void (*kernel)(Parameters...),
+    const Arguments&... arguments);
+
+// The last ones.
 template <typename... Parameters, typename... Arguments>
 void run(
     uint64_t begin,
     uint64_t end,
     uint32_t threads,
     void (*kernel)(Parameters...),
-    const Arguments&... arguments);
+    const Arguments&... arguments) {
+  run_part(begin, end, end, threads, kernel, arguments...);
+}
 
 } // namespace on_host
 
-inline on_host::Index blockIdx, threadIdx, blockDim;
+inline on_host::Index blockIdx, threadIdx, blockDim, gridDim;
 
 template <typename... Parameters, typename... Arguments>
-void on_host::run(
+void on_host::run_part(
     uint64_t begin,
     uint64_t end,
+    uint64_t blocks,
     uint32_t threads,
     void (*kernel)(Parameters...),
     const Arguments&... arguments) {
+  gridDim = {static_cast<uint32_t>(blocks), 1, 1};
   blockDim = {threads, 1, 1};
   for (uint64_t block = begin; block < end; ++block) {
     blockIdx = {static_cast<uint32_t>(block), 0, 0};

@@ -59,7 +59,7 @@ void run_blocks(
   if (ends == 0 || blocks <= 2 * ends) {
     return on_host::run(0, blocks, t.threads, kernel, arguments...);
   }
-  on_host::run(0, ends, t.threads, kernel, arguments...);
+  on_host::run_part(0, ends, blocks, t.threads, kernel, arguments...);
   on_host::run(blocks - ends, blocks, t.threads, kernel, arguments...);
 }
 
