@@ -37,6 +37,8 @@ class CannotRun(Exception):
 
 def sentence(error: OSError) -> str:
     """What it is, and the cure."""
+    if error.errno == errno.ENOSPC and error.filename is None:
+        return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
     return f"{error.filename}: {error.strerror}" + CURES.get(error.errno or 0, "")
 
 

@@ -1,6 +1,7 @@
 """Faults under the real tool: each ends in one clear sentence and loses
 nothing."""
 
+import errno
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 from support import copy_checkout, ended, terminal, until
 from workbook.installed import torch_root
+from workbook.project import sentence
 from workbook.sheets import find_chapter
 
 pytestmark = pytest.mark.full
@@ -288,6 +290,11 @@ def test_full_disk(tmp_path, mounted):
     assert room.run("hint", "01.1") == 0, room.text
     kept, = room.folder.glob("my/.backup/*/numerics.h")
     assert "my own line" in kept.read_text()
+
+
+def test_a_full_disk_is_called_so_where_no_file_is_named():
+    assert sentence(OSError(errno.ENOSPC, "No space left on device")) == \
+        "the disk is full; free some, a full build needs 2 GiB"
 
 
 def fill(disk, left):

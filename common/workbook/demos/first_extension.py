@@ -8,10 +8,11 @@ from pathlib import Path
 from workbook.demos import INDENT, built, called
 from workbook.installed import torch_root
 from workbook.libtorch import runtimes
+from workbook.libtorch.versions import supported
 from workbook.project import ROOT, run
 
 OTHERS = ["2.11.0"]
-RECORDED = ["2.11.0", "2.12.1", "2.15.0"]
+RECORDED = ["2.11.0", "2.12.1", supported()[-1]]
 
 SOURCES = {"stable": "solutions/00_first_extension/first_extension.cpp",
            "ordinary": "tests/00_unstable.cpp"}

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from workbook.demos import FOLDER
 from workbook.installed import torch_root
 from workbook.libtorch import runtimes
-from workbook.libtorch.versions import numbers
+from workbook.libtorch.versions import numbers, supported
 from workbook.project import ROOT, CannotRun, run
 
-OTHERS = RECORDED = ["2.15.0"]
+OTHERS = RECORDED = [supported()[-1]]
 
 SOURCES = ROOT / "docs/demos/02"
 SOLUTION = ROOT / "solutions/02_stableivalue_conversions"

@@ -34,7 +34,7 @@ def first_with(kind: str) -> dict[str, str]:
 
 
 def versions() -> list[str]:
-    """["2.9", ..., "2.15"]: those that surface.json knows."""
+    """["2.9", "2.10", ...]: those that surface.json knows."""
     return list(read()["functions"])
 
 

@@ -15,14 +15,16 @@ int main() {
 
   //! [topk]
   static constexpr OpDecl<std::tuple<Tensor, Tensor>(
-      Tensor, int64_t, int64_t, bool, bool)> topk{"aten::topk", ""};
+      Tensor, int64_t, int64_t, bool, bool)>
+      topk{"aten::topk", ""};
 
   const auto [values, indices] = call<topk>(x, 2, -1, true, true);
   //! [topk]
 
   for (int64_t i = 0; i < values.numel(); ++i) {
     std::printf(
-        "%g at %d\n", static_cast<double>(values.const_data_ptr<float>()[i]),
+        "%g at %d\n",
+        static_cast<double>(values.const_data_ptr<float>()[i]),
         static_cast<int>(indices.const_data_ptr<int64_t>()[i]));
   }
 }
