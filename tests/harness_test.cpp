@@ -87,8 +87,23 @@ TEST_CASE("slots: all bits are drawn, and a text is escaped") {
   CHECK(drawn("str[]") == "[\"longer than the small buffer\", \"\"]");
   StringHandle text = nullptr;
   torch_new_string_handle("a\0\"\n", 4, &text);
-  CHECK(slots::draw("str", slots::bits(text)) == "\"a\\x00\\\"\\n\"");
+  CHECK(slots::draw("str", slots::bits(text)) == "\"a\\0\\\"\\n\"");
   torch_delete_string(text);
+}
+
+TEST_CASE("slots: for people, a number is written as in C++") {
+  const auto written = [](const char* type, bool some = true) {
+    const StableIValue slot = slots::make(type, nullptr, some);
+    const std::string text = slots::written(type, slot);
+    slots::release(type, slot);
+    return text;
+  };
+  CHECK(written("bool") == "true");
+  CHECK(slots::written("bool", 256) == "0x0000000000000100"); // is none
+  CHECK(written("int?[]") == "[-1099511627776, None]");
+  CHECK(written("float") == "0.1");
+  CHECK(written("Device") == "0x00000000ffffffff");
+  CHECK(written("str[]") == "[\"longer than the small buffer\", \"\"]");
 }
 
 TEST_CASE("aten: the oracle computes, and its errors arrive") {

@@ -33,7 +33,7 @@ void Recorder::add(
       records_.push_back({line(i, role + " " + what), block, ""});
     }
     if (blocks.empty()) {
-      const std::string bits = slots::draw(types[i], stack[i]);
+      const std::string bits = slots::written(types[i], stack[i]);
       records_.push_back(
           {line(i, role + " " + types[i] + " " + bits), nullptr, ""});
     }

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/stable/stableivalue_conversions.h>
 
+#include <charconv>
 #include <cstdint>
 #include <iomanip>
 #include <sstream>
@@ -60,6 +61,8 @@ std::string quoted(StringHandle string) {
       text << '\\' << c;
     } else if (c == '\n') {
       text << "\\n";
+    } else if (c == '\0') {
+      text << "\\0";
     } else if (static_cast<unsigned char>(c) < 0x20) {
       text << "\\x" << (c < 0x10 ? "0" : "") << int{c};
     } else {
@@ -139,6 +142,31 @@ std::string draw(const std::string& type, StableIValue slot) {
     text << hex(slot);
   }
   return text.str();
+}
+
+std::string written(const std::string& type, StableIValue slot) {
+  if (is_optional(type) && slot != 0) {
+    return written(inner(type), *pointer<StableIValue*>(slot));
+  }
+  if (is_list(type)) {
+    std::string text;
+    for (const StableIValue element : elements(slot)) {
+      text += (text.empty() ? "" : ", ") + written(inner(type), element);
+    }
+    return "[" + text + "]";
+  }
+  if (type == "bool" && slot <= 1) {
+    return slot == 0 ? "false" : "true";
+  }
+  if (type == "int" || type == "SymInt") {
+    return std::to_string(static_cast<int64_t>(slot));
+  }
+  if (type == "float") {
+    char text[32];
+    const auto value = torch::stable::detail::to<double>(slot);
+    return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+  }
+  return draw(type, slot);
 }
 
 void release(const std::string& type, StableIValue slot) {

@@ -46,6 +46,10 @@ std::string hex(StableIValue slot);
 // The content as text: two slots are alike if their texts are.
 std::string draw(const std::string& type, StableIValue slot);
 
+// The same for people: a number as it would stand in C++, and a dtype's code,
+// for which C++ has no word, as its bits.
+std::string written(const std::string& type, StableIValue slot);
+
 void release(const std::string& type, StableIValue slot);
 
 // How often a block was released: 0 while it is alive, negative if unknown.

@@ -52,9 +52,17 @@ void Watch::call_kernel(
     return;
   }
   recorder_.add(schema.returns, "return", stack);
-  use(stack);
+  std::exception_ptr wrong;
+  try {
+    use(stack);
+  } catch (...) {
+    wrong = std::current_exception();
+  }
   for (size_t i = 0; i < schema.returns.size(); ++i) {
     slots::release(schema.returns[i], stack[i]);
+  }
+  if (wrong) {
+    std::rethrow_exception(wrong);
   }
 }
 

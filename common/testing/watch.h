@@ -35,7 +35,7 @@ class Watch {
   static Watch* current();
 
   // Calls a kernel on `stack` as libtorch does: hands the arguments over and
-  // releases the returns, after `use` has seen them. What it throws passes.
+  // releases the returns, after `use` has seen them. What both throw passes.
   void call_kernel(
       const std::string& name,
       BoxedKernel kernel,
