@@ -118,7 +118,8 @@ std::string Watch::trouble(
     const std::function<void(Watch&)>& act, size_t lost_by_libtorch) {
   size_t alive = 0;
   std::string trouble;
-  for (int i = 0; i < 3 && trouble.empty(); ++i) {
+  for (int i = 0; i < 3 && trouble.empty() && Ledger::deleted_twice() == 0;
+       ++i) {
     alive = Ledger::alive();
     trouble = trouble_of_one(act);
   }

@@ -1,15 +1,18 @@
 """What the learner sees: 80 columns, colour on a terminal only."""
 
+import itertools
 import os
 import select
 import sys
 import textwrap
 
 from workbook.sheets import Chapter
-from workbook.verdict.model import CALLED, HELP, Verdict
+from workbook.verdict.model import CALLED, Verdict
 
 PRINTED = 10  # lines of what the learner's code printed
 NOTES = 3
+DRAWN = 8  # lines of a drawing; of a longer one this many that are wrong:
+WRONG = 5
 _COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -91,11 +94,12 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         # A compiler's caret lines keep their columns; the rest is folded.
         # So do the lines of a drawing, which follow a first one.
         first, *drawn = line.splitlines() or [""]
+        drawn = folded(drawn)
         print(f"  {first}"[:80] if " | " in first else wrap(first))
         for row in drawn:
             print(f"  {row}")
-    if HELP[kind]:
-        print(wrap(HELP[kind]))
+    if verdict.help:
+        print(wrap(verdict.help))
         print("  The whole text: " + (
             "key f" if then == "save it" else "./workbook check --full"))
     if verdict.printed:
@@ -107,6 +111,21 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
             print(f"    {line}"[:80])
     show_notes(verdict)
     print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
+
+
+def folded(drawn: list[str]) -> list[str]:
+    """Of a long drawing the slots that are wrong; the others are counted."""
+    if len(drawn) <= DRAWN:
+        return drawn
+    rows: list[str] = []
+    for wrong, group in itertools.groupby(drawn[1:], lambda row: "<-" in row):
+        found = list(group)
+        at = found[0][:len(found[0]) - len(found[0].lstrip())]
+        kept = found[:WRONG] if wrong or len(found) == 1 else []
+        left = len(found) - len(kept)
+        rows += kept + [f"{at}({left} more)" if wrong else
+                        f"{at}({left} that are as they should be)"] * (left > 0)
+    return [drawn[0], *rows]
 
 
 def show_notes(verdict: Verdict) -> None:

@@ -227,6 +227,33 @@ def test_the_place_is_what_the_sentence_begins_with():
     assert line("05.2", "operator() calls nothing.").startswith("static_cast<void>")
 
 
+def test_the_place_is_where_the_check_says(implementation):
+    """By LOOK_AT: the step has two places in this file."""
+    mine = implementation("02")
+    mine.replace("slot.h", "&slot, sizeof(T)); // NOLINT: likewise", "&slot, 1);")
+    verdict_of(mine, "test", "02.1", "slot.h", "  T value;")
+
+
+def test_a_long_drawing_shows_what_is_wrong():
+    slots = [f"    slot {i}  argument Tensor: released once" for i in range(9)]
+    assert screen.folded(["  op", *slots[:7]]) == ["  op", *slots[:7]]
+    slots[3] = "    slot 3  argument Tensor: <- released twice"
+    assert screen.folded(["  op", *slots]) == [
+        "  op", "    (3 that are as they should be)", slots[3],
+        "    (5 that are as they should be)"]
+
+
+def test_what_a_noexcept_function_throws(implementation):
+    """The frame is at its }."""
+    mine = implementation("02")
+    mine.replace("slot.h", "const OwnedSlot<T> owned(element); // released",
+                 "if (element != 0) {\n        Slot<T>::to(element);\n      } //")
+    verdict = verdict_of(mine, "crash", "02.7", "slot.h", "  Slot<T>::to(element);")
+    assert verdict.message == [
+        "ended by ABRT", "what():  codes.h:121: no ScalarType has the code 888"]
+    assert "noexcept" in verdict.help and verdict.printed == []
+
+
 def test_what_the_code_prints_is_shown(implementation, capsys):
     mine = implementation("01")
     mine.replace("numerics.h", "<cmath>", "<cmath>\n#include <cstdio>")

@@ -1,5 +1,6 @@
 """What a run of the tests means."""
 
+import itertools
 import re
 import signal
 from collections.abc import Callable
@@ -12,14 +13,14 @@ from workbook.project import run as run_program
 from workbook.sheets import source_files
 from workbook.verdict.compiling import compiled
 from workbook.verdict.model import FAIL, PASS, Verdict, short
-from workbook.verdict.report import Case, Failure, in_words
+from workbook.verdict.report import Case, Failure, in_words, tidied
 from workbook.verdict.running import LEAKED, TIMED_OUT, Run, Tests
 from workbook.verdict.subject import Subject, frames, python_frames
 
 # Where a sanitizer or the test program speaks, not the learner's code.
 NOT_PRINTED = re.compile(
-    r"^(?:=+\n|AddressSanitizer:|==\d+==|\S+: runtime error: |a case took longer"
-    r"|-{9})", re.M)
+    r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|\S+: runtime error: "
+    r"|a case took longer|-{9})", re.M)
 
 
 @dataclass
@@ -256,13 +257,13 @@ def _death(subject: Subject, run: Run
            ) -> tuple[str, list[str], tuple[Path, int] | None]:
     """The process ended within a case: a sanitizer, a signal, a limit."""
     text = run.text
-    place = subject.nearest(frames(text))
+    place = subject.nearest(_statements(subject, text))
     if run.status == TIMED_OUT:
         return "timeout", [f"no end after {run.limit} s"], place
     ub = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)", text, re.M)
     if ub:
         return "sanitizer", [ub[3]], subject.nearest([(ub[1], ub[2]),
-                                                      *frames(text)])
+                                                      *_statements(subject, text)])
     asan = re.search(r"ERROR: AddressSanitizer: (.*)", text)
     if asan and not re.match(r"(SEGV|ABRT|FPE|ILL|BUS)", asan[1]):
         # For what was used after its end, the line that ended it.
@@ -276,8 +277,36 @@ def _death(subject: Subject, run: Run
         f"exit {run.status}")
     null = ", at a null pointer" * ("points to the zero page" in text)
     return "crash", [f"ended by {name}{null}",
-                     *re.findall(r"(what\(\): .*?)(?: at /.*)?$", text, re.M)[:1]
-                     ], place
+                     *map(tidied, re.findall(r"(what\(\): .*?)(?: at /.*)?$", text,
+                                             re.M)[:1])], place
+
+
+def _statements(subject: Subject, text: str) -> list[tuple[str, str | int]]:
+    """The frames. At a } destructors are called, and of a function that may not
+    throw all that it called is seen there: that is the last that the learner
+    wrote in its block."""
+    found: list[tuple[str, str | int]] = []
+    for file, line in frames(text):
+        at = int(line or 0)
+        if at and subject.owns(file) and Path(file).is_file():
+            at = next(filter(lambda n: subject.wrote(file, n), _block(file, at)), at)
+        found.append((file, at))
+    return found
+
+
+def _block(file: str, line: int) -> list[int]:
+    """Lines of the block that ends in a }, from its end; else none."""
+    lines = Path(file).read_text(errors="replace").splitlines()[:line]
+    end = lines.pop()
+    inside = itertools.takewhile(
+        lambda above: not above.strip() or _indent(above) > _indent(end),
+        reversed(lines))
+    return [line - n for n, above in enumerate(inside, 1)
+            if above.strip() not in ("", "}")] if end.strip() == "}" else []
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _last_statement(file: Path, line: int) -> int:

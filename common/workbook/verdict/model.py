@@ -30,6 +30,7 @@ HELP = {
     "leak": "What is created must be released once; this never was.",
     "timeout": "Is there an endless loop?",
 }
+THROWN = "What a destructor or a noexcept function throws ends the process."
 PASS, FAIL, NOT_REACHED = "pass", "fail", "not reached"
 
 
@@ -54,6 +55,11 @@ class Verdict:
     @property
     def passed(self) -> bool:
         return self.kind == PASS
+
+    @property
+    def help(self) -> str:
+        thrown = any(line.startswith("what()") for line in self.message)
+        return THROWN if self.kind == "crash" and thrown else HELP[self.kind]
 
     @property
     def ran(self) -> bool:

@@ -95,7 +95,7 @@ def in_words(failure: Failure) -> list[str]:
     context = [said for said in failure.context if not LOOK.fullmatch(said)]
     if context:
         lines.append("with: " + "; ".join(context).replace(" := ", " = "))
-    return [_tidied(line) for line in lines]
+    return [tidied(line) for line in lines]
 
 
 def _of_values(code: str, values: str) -> list[str]:
@@ -121,7 +121,7 @@ def _of_values(code: str, values: str) -> list[str]:
             (f"about {about[1]}" if about else wanted)]
 
 
-def _tidied(text: str) -> str:
+def tidied(text: str) -> str:
     """Without folders, and without the function that STD_TORCH_CHECK puts first.
     A later step's TODO is not the one to do now."""
     text = re.sub(r"(?<!\S)[^\s,]+, /\S*/([\w.]+:\d+), ", r"\1: ", text)
