@@ -206,7 +206,7 @@ struct Slot<std::vector<T>> {
     for (size_t i = 0; i < size; ++i) {
       StableIValue element = 0;
       torch_list_get_item(list, i, &element);
-      STD_TORCH_CHECK(element == 0, "TODO(02.7): release element ", i);
+      STD_TORCH_CHECK(element == 0, "TODO(02.7): element ", i, " is left");
     }
     torch_delete_list(list); // not what its elements point to
   }
