@@ -113,6 +113,12 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
     print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
 
 
+def what_next(chapter: Chapter) -> str:
+    """Where a sheet's last section is."""
+    lines = (chapter.exercise / "README.md").read_text().splitlines()
+    return f"chapters/{chapter.name}/README.md:{lines.index('## What next') + 1}"
+
+
 def folded(drawn: list[str]) -> list[str]:
     """Of a long drawing the slots that are wrong; the others are counted."""
     if len(drawn) <= DRAWN:
@@ -161,6 +167,7 @@ class Telling:
             if self.chapter.number in demos.MODULES:
                 print("  See it on several libtorch: ./workbook demo "
                       f"{self.chapter.number}")
+            print(f"  What next: {what_next(self.chapter)}")
             show_notes(found)
         elif self.told and self.told.kind == "leak" and not new:
             for line in found.message:
