@@ -509,11 +509,13 @@ TEST_CASE(
                          "or reads a size.")) {
   using Results = std::vector<Tensor>;
   SUBCASE("silu_and_mul") {
+    LOOK_AT("silu_and_mul.h", "");
     for_each_on_meta([](const Tensor& input, const Sizes& half) {
       check_meta([&] { return Results{silu_and_mul(input)}; }, {half}, input);
     });
   }
   SUBCASE("swiglu, of two results") {
+    LOOK_AT("boxed_kernels.cpp", "");
     for_each_on_meta([](const Tensor& input, const Sizes& half) {
       Sizes one = half;
       one.back() = 1;

@@ -3,6 +3,7 @@ NN.txt the words, to be read and judged. Our words, the file and the line are
 compared, the compiler's own are not."""
 
 import re
+import time
 
 import pytest
 
@@ -41,6 +42,7 @@ def test_verdict(number, mistake, capsys, request):
     chapter = find_chapter(number)
     files = starter_with(chapter, mistake["step"])
     mine = Implementation(chapter).become(files)
+    time.sleep(0.01)  # what is saved last has a later time
     mine.replace(mistake["file"], mistake["old"], mistake["new"])
     found = verdict.check(chapter, mine.folder, at=mistake["step"])
     assert (found.kind, found.step) == (mistake["kind"], mistake["step"]), found

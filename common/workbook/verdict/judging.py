@@ -22,6 +22,8 @@ NOT_PRINTED = re.compile(
     r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|\S+: runtime error: "
     r"|a case took longer|-{9})", re.M)
 
+ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
+
 
 @dataclass
 class Judged:
@@ -302,7 +304,8 @@ def _block(file: str, line: int) -> list[int]:
         lambda above: not above.strip() or _indent(above) > _indent(end),
         reversed(lines))
     return [line - n for n, above in enumerate(inside, 1)
-            if above.strip() not in ("", "}")] if end.strip() == "}" else []
+            if above.strip() and not ENDS.fullmatch(above)] \
+        if ENDS.fullmatch(end) else []
 
 
 def _indent(line: str) -> int:

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -125,7 +126,7 @@ def _distance(lines: list[str], line: int, name: re.Pattern) -> int:
             if name.search(lines[n - 1]) and not lines[n - 1].startswith("//!"):
                 found.append(abs(n - line))
             n += step
-    return min(found, default=len(lines))
+    return min(found, default=sys.maxsize)
 
 
 def _line_now(old: list[str], new: list[str], at: int) -> int:
