@@ -23,16 +23,6 @@ std::string inner(const std::string& type) {
   return type.substr(0, type.size() - (is_list(type) ? 2 : 1));
 }
 
-std::vector<StableIValue> elements(StableIValue list) {
-  size_t size = 0;
-  torch_list_size(pointer<StableListHandle>(list), &size);
-  std::vector<StableIValue> result(size);
-  for (size_t i = 0; i < size; ++i) {
-    torch_list_get_item(pointer<StableListHandle>(list), i, &result[i]);
-  }
-  return result;
-}
-
 StableIValue make_list(
     const std::string& type, AtenTensorHandle tensor, bool some) {
   StableListHandle list = nullptr;
@@ -74,6 +64,16 @@ std::string quoted(StringHandle string) {
 }
 
 } // namespace
+
+std::vector<StableIValue> elements(StableIValue list) {
+  size_t size = 0;
+  torch_list_size(pointer<StableListHandle>(list), &size);
+  std::vector<StableIValue> result(size);
+  for (size_t i = 0; i < size; ++i) {
+    torch_list_get_item(pointer<StableListHandle>(list), i, &result[i]);
+  }
+  return result;
+}
 
 bool is_handle(const std::string& type) {
   return type == "Tensor" || type == "str" || is_list(type);

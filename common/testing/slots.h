@@ -31,6 +31,9 @@ inline StableIValue bits(const void* pointer) {
 // Whether a slot of the type, itself no optional, holds a handle, never null.
 bool is_handle(const std::string& type);
 
+// Of a list, borrowed from it.
+std::vector<StableIValue> elements(StableIValue list);
+
 // A slot of `type`. Tensors are new handles to `tensor`; an optional has a
 // value if `some`; lists have two elements, of which an optional one is then
 // None.

@@ -15,7 +15,7 @@ from workbook.project import BUILD, CannotRun, sentence
 COMMANDS = {
     "learn": ["check", "hint", "diff", "reset", "debug", "py", "demo",
               "list", "tour"],
-    "build your own": ["new", "schemas", "audit"],
+    "build your own": ["new", "schemas", "audit", "trace"],
     "teach": ["archive", "grade"],
     "look after the workbook": [
         "test", "matrix", "bench", "docs", "doctor", "nvcc"],

@@ -38,6 +38,9 @@ RESULTS = {
                 "docs/tools/audits.py FOLDER"),
     "library.txt": ("a library of one's own on each libtorch", "matrix.md",
                     "./workbook test tests/tool/test_matrix.py --full --record"),
+    "trace.txt": ("a wrong op, traced", "trace.md",
+                  "./workbook test tests/tool/test_trace.py --record"),
+    "trace.json": ("what a trace costs", "trace.md", "docs/tools/trace_cost.py"),
     "errors.json": ("what each error says", "errors.md",
                     "./workbook test tests/errors --record"),
 }

@@ -261,6 +261,17 @@ def audits() -> str:
             ["wheel", "needs libtorch", "requires", "failed", "warned of"], rows)
 
 
+def trace() -> str:
+    result = read("trace")
+    return "The time with `--summary` over the time without it: the median of " \
+        f"{result['repeats']} pairs of\nprocesses, and the smallest and the largest " \
+        f"ratio. {result['hardware']['cpu']},\ntorch {result['torch']}, " \
+        "one thread.\n\n" \
+        + table(["what", "microseconds without", "ratio", "from", "to"], (
+            [row["what"], row["microseconds"], row["ratio"], row["low"], row["high"]]
+            for row in result["rows"]))
+
+
 def in_short(text: str) -> str:
     """A line of an audit, without numbers and examples."""
     text = re.sub(r"^\d+ are not", "symbols that are not", text)

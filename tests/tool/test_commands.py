@@ -16,6 +16,14 @@ from workbook.libtorch.versions import numbers
 from workbook.project import BUILD, CannotRun
 from workbook.sheets import chapters, find_chapter
 
+# A program that makes a string of libtorch's, and releases it.
+USES_THE_SHIM = """
+import ctypes, os
+ctypes.CDLL(os.environ["TORCH_ROOT"] + "/lib/libtorch_cpu.so", ctypes.RTLD_GLOBAL)
+process, text = ctypes.CDLL(None), ctypes.c_void_p()
+process.torch_new_string_handle(b"a", ctypes.c_size_t(1), ctypes.byref(text))
+process.torch_delete_string(text)
+"""
 # What each is run with, and what it then says. A command that is missing here
 # fails below.
 RUNS = {
@@ -33,6 +41,7 @@ RUNS = {
     "schemas": (["solutions/05_torch_call_dispatcher"], " fit"),
     "audit": ([str(torch_root() / "lib/libtorch_global_deps.so")],
               "takes nothing of it"),
+    "trace": (["--summary", "--", "python3", "-c", USES_THE_SHIM], "0 errors"),
     "archive": (["build/workbook.tar", "--without", "torch", "--without", "hub",
                  "--without", "cuda", "--without", "audit"],
                 "workbook.tar: "),

@@ -1,0 +1,36 @@
+// A call by name, and a kernel that libtorch calls.
+#pragma once
+
+#include "op.h"
+#include "report.h"
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/c/shim.h>
+
+#include <functional>
+
+namespace workbook::trace {
+
+using Kernel = void (*)(StableIValue*, uint64_t, uint64_t);
+
+// Who called the tracer, and where its frame ends.
+struct Caller {
+  const void* address;
+  const void* frame;
+};
+
+AOTITorchError call(
+    const char* op,
+    const char* overload,
+    StableIValue* stack,
+    const Caller& caller,
+    const std::function<AOTITorchError()>& real);
+
+// The function to register in place of the kernel; the kernel itself if none
+// is left.
+Kernel wrap(const std::string& op, Kernel kernel);
+
+// The op whose kernel runs on this thread.
+const Op* running_op();
+
+} // namespace workbook::trace

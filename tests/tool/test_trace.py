@@ -1,0 +1,266 @@
+"""./workbook trace, on published bugs, wrong and right, and on planted faults."""
+
+import os
+import re
+import shutil
+import subprocess
+import textwrap
+from collections import Counter
+
+import pytest
+
+from support import passes
+from workbook.commands.matrix import stand_in
+from workbook.installed import torch_root
+from workbook.libtorch import runtimes
+from workbook.libtorch.versions import numbers, supported
+from workbook.project import ROOT
+
+MINE = runtimes.installed()
+HERE = ROOT / "tests/tool/trace"
+# What is said of each wrong op of bugs.cpp: the class, the slot, the cause.
+BUGS = {
+    "backward": ("error", r"bugs::backward, return 0 \(Tensor\): was not written: it "
+                          "still is argument 0, which was released"),
+    "zeros_one_slot": ("error", r"aten::zeros_like, argument \d \(\w+\?\): "),
+    "zeros_vector": ("error", r"aten::zeros_like, argument [23] \(\w+\?\): "),
+    "sum_three": ("error", r"aten::sum.dim_IntList, argument 3 \(ScalarType\?\): "
+                           "beyond the end of the caller's array.*room for 3 slots"),
+    "length": ("error", "copy of a str, argument 0 of bugs::length: never released"),
+    "multiply": ("error", "to which it was given as argument 1 of aten::mul.Tensor, "
+                          "and released again in bugs::multiply"),
+    "square": ("error", r"aten::mul.Tensor, argument 1 \(Tensor\): the same Tensor as "
+                        "in slot 0: two owners need two"),
+    "unowned": ("error", r"bugs::unowned, return 0 \(Tensor\): was released before, by "
+                         "aoti_torch_delete_tensor_object in bugs::unowned"),
+    "ignored": ("error", "Tensor, argument 1 of bugs::ignored: never released"),
+    "forgotten": ("error", "Tensor, return 0 of aten::mul.out: never released"),
+    "twice": ("error", "return 0 of aten::mul.Tensor: released by .*, and released "
+                       "again in bugs::twice"),
+    "cumulated": ("error", r"aten::cumsum, argument 2 \(ScalarType\?\): is no address, "
+                           "where a heap slot of an optional should be"),
+    "missing": ("error", "aten::no_such_op: this libtorch has no such op; called by "
+                         "libwrong.so"),
+    "thrown": ("error", "Tensor, argument 0 of bugs::thrown whose kernel threw: never "
+                        "released"),
+    "beyond": ("error", r"bugs::beyond, slot 1 \(\?\): was written beyond the end of "
+                        "the stack, which has 1 slots"),
+    "sum_flag": ("error", r"aten::sum.dim_IntList, argument 2 \(bool\): a bool is 0 or "
+                          "1"),
+    "close": ("suspicious", r"aten::allclose, argument 2 \(float\): has the bits of a "
+                            "32-bit float"),
+}
+SILENT = ["gelu", "kept"]  # libtorch's own, and what is not lost
+# Of these libtorch itself may end the process.
+CRASHES = {"backward", "zeros_one_slot", "zeros_vector", "sum_three", "unowned",
+           "twice", "cumulated", "square"}
+
+
+def compiled(folder, source, name, *options):
+    passes(os.environ.get("CXX", "c++"), "-std=c++20", "-w", "-isystem",
+           torch_root() / "include", f"-I{ROOT}/common",
+           "-DTORCH_TARGET_VERSION=0x020a000000000000", HERE / source, *options, "-o",
+           folder / name, f"-L{torch_root()}/lib", "-ltorch_cpu")
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trace")
+    compiled(folder, "bugs.cpp", "libwrong.so", "-shared", "-fPIC", "-O1")
+    compiled(folder, "bugs.cpp", "libright.so", "-shared", "-fPIC", "-O1", "-DRIGHT")
+    compiled(folder, "caller.cpp", "caller")
+    return folder
+
+
+@pytest.fixture
+def trace(workbook):
+    def call(*words, version=MINE, **environment):
+        libraries = f"{runtimes.root(version) / 'lib'}:{stand_in()}"
+        return workbook("trace", *words, LD_LIBRARY_PATH=libraries, **environment)
+    return call
+
+
+def found(text: str) -> list[str]:
+    return re.findall(r"^(?:error|suspicious) .*", text, re.M)
+
+
+def test_a_wrong_and_a_right_one(programs, trace, request):
+    words = [programs / "caller", programs / "libwrong.so", "bugs::ignored"]
+    done = trace("--", *words)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == "bugs::ignored returned\n"  # nothing of the tracer's
+    assert re.search(r"kernel bugs::ignored\(Tensor x, Tensor\? scale\) -> Tensor, "
+                     r"libwrong.so\n"
+                     r" +slot 0  argument Tensor  [0-9a-f]{16}  Float \[2, 3\]\n",
+                     done.stderr), done.stderr
+    assert re.search(r"slot 1  argument  [0-9a-f]{16}  Tensor: not released",
+                     done.stderr)
+    assert f"libtorch {'.'.join(MINE.split('.')[:2])}: kernels called 3 times" \
+        in done.stderr
+    if request.config.getoption("--record"):
+        first = re.split(
+            r"^(?=call bugs::ignored\()", done.stderr, flags=re.M)[1]
+        (ROOT / "docs/results/trace.txt").write_text(
+            first + "...\n" + re.sub(r"process \d+", "process 4711", done.stderr[
+                done.stderr.index("-" * 60):]))
+    words[1] = programs / "libright.so"
+    done = trace("--summary", "--", *words)
+    assert done.returncode == 0 and not found(done.stderr), done.stderr
+    assert "slot 0" not in done.stderr
+
+
+def all_bugs(programs, trace, version):
+    """The bugs that are not named on this version, and what is said of right ones."""
+    wrong = []
+    for op, (of, text) in BUGS.items():
+        done = trace("--summary", "--", programs / "caller",
+                     programs / "libwrong.so", f"bugs::{op}", version=version)
+        named = any(line.startswith(of) and re.search(text, line)
+                    for line in found(done.stderr))
+        status = done.returncode in ((1,) if of == "error" else (0,)) or \
+            op in CRASHES and done.returncode > 128
+        if not named or not status:
+            wrong.append((op, done.returncode, found(done.stderr)))
+    ops = [f"bugs::{op}" for op in [*BUGS, *SILENT]]
+    done = trace("--summary", "--", programs / "caller", programs / "libright.so", *ops,
+                 version=version)
+    return wrong, done
+
+
+def test_published_bugs(programs, trace):
+    wrong, right = all_bugs(programs, trace, MINE)
+    assert not wrong
+    assert right.returncode == 0 and not found(right.stderr), right.stderr
+    lost = "given as argument 1 of aten::gelu" in right.stderr
+    assert lost == (numbers(MINE) < (2, 14))  # which mended it
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", [v for v in supported() if v != MINE])
+def test_published_bugs_on(version, programs, trace):
+    runtimes.fetch(version)
+    wrong, right = all_bugs(programs, trace, version)
+    assert not wrong
+    assert right.returncode == 0 and not found(right.stderr), right.stderr
+    assert "kernels called" in right.stderr
+
+
+def planted(programs, trace, seed, count):
+    """{kind: [planted, named]}, and what was not."""
+    program = compiled(programs, "planted.cpp", "planted", "-O1",
+                       ROOT / "common/testing/slots.cpp")
+    done = trace("--summary", "--", program, seed, count, OMP_NUM_THREADS="1")
+    counts, hits, missed = Counter(), Counter(), []
+    for chunk in re.split(r"^@@@ \d+\n", done.stderr, flags=re.M):
+        if mark := re.search(r"^@@ (.*?)\|(.*)$", chunk, re.M):
+            kind, what = mark.groups()
+            said = found(chunk)
+            hit = any(what in line for line in said) if what else not said
+            counts[kind] += 1
+            hits[kind] += hit
+            if not hit:
+                missed.append((kind, what, said))
+    return counts, hits, missed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_planted_faults(seed, programs, trace):
+    counts, hits, missed = planted(programs, trace, seed, 300)
+    assert len(counts) == 30 and sum(counts.values()) == 300
+    assert hits["none"] == counts["none"], missed  # no false alarm
+    assert hits["thrown"] == counts["thrown"], missed
+    assert sum(hits.values()) >= 0.99 * sum(counts.values()), missed
+
+
+PYTHON = """
+import sys, threading, torch
+torch.ops.load_library(sys.argv[1])
+x = torch.ones(2, 3)
+def work():
+    for _ in range(50):
+        torch.ops.bugs.multiply(x)
+        torch.ops.bugs.ignored(x, x)
+        try:
+            torch.ops.bugs.thrown(x)
+        except RuntimeError as error:
+            assert "thrown by bugs.cpp" in str(error)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+@torch.library.register_fake("bugs::multiply")
+def _(x):
+    return torch.empty_like(x)
+f = torch.compile(lambda x: torch.ops.bugs.multiply(x) + 1, backend="aot_eager")
+print(f(x).sum().item(), torch.ops.bugs.length("hello there", x))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not (torch_root() / "__init__.py").exists(),
+                    reason="libtorch alone: there is no torch for Python")
+def test_python_threads_and_compile(programs, workbook, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PYTHON)
+    for name, status in ("right", 0), ("wrong", 1):
+        done = workbook(
+            "trace", "--summary", "--output", tmp_path / name, "--",
+            ROOT / ".venv/bin/python", script, programs / f"lib{name}.so",
+            PYTHONPATH=str(torch_root().parent))
+        assert done.returncode == status, done.stderr
+        assert done.stdout.endswith("11\n")
+        text = (tmp_path / name).read_text()
+        assert bool(found(text)) == bool(status), text
+    assert "argument 1 of bugs::ignored: never released (200 times)" in text
+    assert "in bugs::multiply (201 times)" in text
+
+
+def test_only_some_ops_are_drawn(programs, trace, tmp_path):
+    done = trace("--op", "aten::mul*", "--output", tmp_path / "out", "--",
+                 programs / "caller", programs / "libright.so", "bugs::square",
+                 "bugs::ignored")
+    assert done.returncode == 0 and not done.stderr
+    text = (tmp_path / "out").read_text()
+    assert text.count("call aten::mul.Tensor(Tensor self, Tensor other) -> ") == 3
+    assert "aten::empty_like" not in text and "bugs::" not in text
+
+
+def test_words_that_make_no_sense(workbook):
+    for words, status, said in (
+            ([], 2, "name a program"), (["--", "nonesuch"], 2, "there is no program"),
+            (["--", "true"], 2, "nothing passed the boundary"),
+            (["--", "sh", "-c", "exit 3"], 3, "ended with status 3, and nothing")):
+        done = workbook("trace", *words)
+        assert done.returncode == status and said in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.full
+def test_a_compiler_that_fails(workbook, tmp_path):
+    wrong = tmp_path / "c++"
+    wrong.write_text(textwrap.dedent(f"""\
+        #!/bin/sh
+        case "$*" in *calls.cpp*) echo "no room" >&2; exit 1;; esac
+        exec {shutil.which("c++")} "$@"
+        """))
+    wrong.chmod(0o755)
+    done = workbook("trace", "--", "true", CXX=str(wrong))
+    assert done.returncode == 2
+    assert "Building the tracer: failed" in done.stderr and "no room" in done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", supported())
+def test_each_function_is_one_of_libtorchs(version, workbook):
+    """Else a library would find a function that its libtorch does not have."""
+    workbook("trace", "--", "true")  # builds it
+    runtimes.fetch(version)
+
+    def symbols(library):
+        return set(re.findall(r" [TW] (\w*torch_\w+)", subprocess.run(
+            ["nm", "-D", "--defined-only", library], text=True, check=True,
+            capture_output=True).stdout))
+    ours = symbols(ROOT / "build/trace/libworkbook_trace.so")
+    assert len(ours) > 200
+    assert ours <= symbols(runtimes.root(version) / "lib/libtorch_cpu.so")

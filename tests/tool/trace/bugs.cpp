@@ -1,0 +1,258 @@
+// Published bugs, and others of their kinds, each as a small op, wrong and,
+// with RIGHT, right. Schemas and calls are the same in both.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#ifdef RIGHT
+constexpr bool kRight = true;
+#else
+constexpr bool kRight = false;
+#endif
+
+namespace bugs {
+
+using torch::stable::Tensor;
+using torch::stable::detail::from;
+using torch::stable::detail::to;
+
+StableIValue handle_of(const Tensor& tensor) { // borrowed
+  return reinterpret_cast<StableIValue>(tensor.get());
+}
+
+void call(const char* op, const char* overload, StableIValue* stack) {
+  STD_TORCH_CHECK(
+      torch_call_dispatcher(op, overload, stack, TORCH_ABI_VERSION) == 0,
+      op,
+      " failed");
+}
+
+// FlashAttention 3's backward (49fb7752): the returns do not begin at slot 0.
+void backward(StableIValue* stack, uint64_t, uint64_t) {
+  const auto grad = to<Tensor>(stack[0]);
+  const auto input = to<Tensor>(stack[1]);
+  const auto bias = to<Tensor>(stack[2]);
+  const size_t first = kRight ? 0 : 1;
+  stack[first] = from(torch::stable::empty_like(grad));
+  stack[first + 1] = from(torch::stable::empty_like(input));
+}
+
+// torchvision (8d9ccb4): one slot for the six arguments of zeros_like.
+Tensor zeros_one_slot(const Tensor& x) {
+  StableIValue stack[kRight ? 6 : 1] = {from(x)};
+  call("aten::zeros_like", "", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// The same, in a vector.
+Tensor zeros_vector(const Tensor& x) {
+  std::vector<StableIValue> stack(kRight ? 6 : 1);
+  stack[0] = from(x);
+  call("aten::zeros_like", "", stack.data());
+  return to<Tensor>(stack[0]);
+}
+
+// torchvision (8d9ccb4): three slots for the four arguments of sum.
+Tensor sum_three(const Tensor& x) {
+  std::vector<StableIValue> stack(kRight ? 4 : 3);
+  stack[0] = from(x);
+  stack[1] = from(std::make_optional(std::vector<int64_t>{0}));
+  stack[2] = from(false);
+  call("aten::sum", "dim_IntList", stack.data());
+  return to<Tensor>(stack[0]);
+}
+
+// PyTorch's headers up to 2.13 (pytorch#191340): a copy of each str is lost.
+void length(StableIValue* stack, uint64_t, uint64_t) {
+  const auto handle = to<StringHandle>(stack[0]);
+  size_t size = 0;
+  const char* data = nullptr;
+  torch_string_length(handle, &size);
+  torch_string_c_str(handle, &data);
+  if (kRight) {
+    const std::string copy(data, size);
+    size = copy.size();
+  } else {
+    const auto* copy = new std::string(data, size);
+    size = copy->size();
+  }
+  torch_delete_string(handle);
+  to<Tensor>(stack[1]);
+  stack[0] = from(static_cast<int64_t>(size));
+}
+
+// A str that is given to an op: libtorch up to 2.13 loses it.
+Tensor gelu(const Tensor& x) {
+  StableIValue stack[] = {from(x), from(std::string("tanh"))};
+  call("aten::gelu", "", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// A handle that is given away, and is its owner's all the same.
+Tensor multiply(const Tensor& x) {
+  const Tensor y = torch::stable::empty_like(x);
+  StableIValue stack[] = {from(x), kRight ? from(y) : handle_of(y)};
+  call("aten::mul", "Tensor", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// One handle in two slots.
+Tensor square(const Tensor& x) {
+  StableIValue stack[] = {from(x), 0};
+  stack[1] = kRight ? from(x) : stack[0];
+  call("aten::mul", "Tensor", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// A return without a reference: its owner releases it at the closing brace.
+void unowned(StableIValue* stack, uint64_t, uint64_t) {
+  const auto x = to<Tensor>(stack[0]);
+  const Tensor y = torch::stable::empty_like(x);
+  stack[0] = kRight ? from(y) : handle_of(y);
+}
+
+// An argument that is not read.
+void ignored(StableIValue* stack, uint64_t, uint64_t) {
+  const auto x = to<Tensor>(stack[0]);
+  if (kRight) {
+    to<std::optional<Tensor>>(stack[1]);
+  }
+  stack[0] = from(torch::stable::empty_like(x));
+}
+
+// A return of an out variant that is forgotten.
+Tensor forgotten(const Tensor& x) {
+  const Tensor out = torch::stable::empty_like(x);
+  StableIValue stack[] = {from(x), from(x), from(out)};
+  call("aten::mul", "out", stack);
+  if (kRight) {
+    to<Tensor>(stack[0]);
+  }
+  return out;
+}
+
+// `to` twice on one slot.
+Tensor twice(const Tensor& x) {
+  StableIValue stack[] = {from(x), from(x)};
+  call("aten::mul", "Tensor", stack);
+  const auto first = to<Tensor>(stack[0]);
+  return kRight ? first : to<Tensor>(stack[0]);
+}
+
+// A wrong default: a number where the schema has an optional.
+Tensor cumulated(const Tensor& x) {
+  StableIValue stack[] = {
+      from(x),
+      from(int64_t{0}),
+      kRight ? from(std::optional<c10::ScalarType>(c10::ScalarType::Double))
+             : from(c10::ScalarType::Double)};
+  call("aten::cumsum", "", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// An op that this libtorch does not have.
+Tensor missing(const Tensor& x) {
+  StableIValue stack[] = {from(x)};
+  const char* const op = kRight ? "aten::relu" : "aten::no_such_op";
+  if (torch_call_dispatcher(op, "", stack, TORCH_ABI_VERSION) != 0) {
+    to<Tensor>(stack[0]); // which no one has taken
+    return x;
+  }
+  return to<Tensor>(stack[0]);
+}
+
+// An exception overtakes what is not released.
+void thrown(StableIValue* stack, uint64_t, uint64_t) {
+  if (kRight) {
+    to<Tensor>(stack[0]);
+  }
+  STD_TORCH_CHECK(false, "thrown by bugs.cpp");
+}
+
+// Too many slots are written.
+void beyond(StableIValue* stack, uint64_t, uint64_t) {
+  const auto x = to<Tensor>(stack[0]);
+  stack[0] = from(torch::stable::empty_like(x));
+  if (!kRight) {
+    stack[1] = from(int64_t{7});
+  }
+}
+
+// An int that is read as a bool: any number but 0 and 1 passes.
+Tensor sum_flag(const Tensor& x) {
+  StableIValue stack[] = {
+      from(x),
+      from(std::make_optional(std::vector<int64_t>{0})),
+      kRight ? from(true) : from(int64_t{2}),
+      0};
+  call("aten::sum", "dim_IntList", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// Schema float, C++ float.
+Tensor close(const Tensor& x) {
+  StableIValue stack[] = {
+      from(x),
+      from(x),
+      kRight ? from(1e-5) : from(1e-5F),
+      from(1e-8),
+      from(false)};
+  call("aten::allclose", "", stack);
+  return x;
+}
+
+// What a library keeps is not lost.
+Tensor kept(const Tensor& x) {
+  static Tensor* const first = new Tensor(torch::stable::empty_like(x));
+  return *first;
+}
+
+STABLE_TORCH_LIBRARY(bugs, m) {
+  m.def("backward(Tensor grad, Tensor input, Tensor bias) -> (Tensor, Tensor)");
+  m.def("zeros_one_slot(Tensor x) -> Tensor");
+  m.def("zeros_vector(Tensor x) -> Tensor");
+  m.def("sum_three(Tensor x) -> Tensor");
+  m.def("length(str text, Tensor x) -> int");
+  m.def("gelu(Tensor x) -> Tensor");
+  m.def("multiply(Tensor x) -> Tensor");
+  m.def("square(Tensor x) -> Tensor");
+  m.def("unowned(Tensor x) -> Tensor");
+  m.def("ignored(Tensor x, Tensor? scale) -> Tensor");
+  m.def("forgotten(Tensor x) -> Tensor");
+  m.def("twice(Tensor x) -> Tensor");
+  m.def("cumulated(Tensor x) -> Tensor");
+  m.def("missing(Tensor x) -> Tensor");
+  m.def("thrown(Tensor x) -> Tensor");
+  m.def("beyond(Tensor x) -> Tensor");
+  m.def("sum_flag(Tensor x) -> Tensor");
+  m.def("close(Tensor x) -> Tensor");
+  m.def("kept(Tensor x) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
+  m.impl("backward", &backward);
+  m.impl("zeros_one_slot", TORCH_BOX(&zeros_one_slot));
+  m.impl("zeros_vector", TORCH_BOX(&zeros_vector));
+  m.impl("sum_three", TORCH_BOX(&sum_three));
+  m.impl("length", &length);
+  m.impl("gelu", TORCH_BOX(&gelu));
+  m.impl("multiply", TORCH_BOX(&multiply));
+  m.impl("square", TORCH_BOX(&square));
+  m.impl("unowned", &unowned);
+  m.impl("ignored", &ignored);
+  m.impl("forgotten", TORCH_BOX(&forgotten));
+  m.impl("twice", TORCH_BOX(&twice));
+  m.impl("cumulated", TORCH_BOX(&cumulated));
+  m.impl("missing", TORCH_BOX(&missing));
+  m.impl("thrown", &thrown);
+  m.impl("beyond", &beyond);
+  m.impl("sum_flag", TORCH_BOX(&sum_flag));
+  m.impl("close", TORCH_BOX(&close));
+  m.impl("kept", TORCH_BOX(&kept));
+}
+
+} // namespace bugs
