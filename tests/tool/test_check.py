@@ -212,6 +212,23 @@ def test_wrong_value(implementation):
     assert "rounded(0x1.01p0f) is 1.00781, and should be 1" in verdict.message
 
 
+def test_a_step_that_passes_alone_is_not_told_of(implementation, monkeypatch):
+    """It ran into its limit while the machine had much to do."""
+    mine = implementation("01")
+    mine.replace("numerics.h", "value > kMax ? kMax", "value < kMax ? kMax")
+    run = running.Tests.run
+
+    def run_slowly(tests, steps):
+        found = run(tests, steps)
+        if list(steps) == ["01.1", "01.2"]:
+            found.cases[0].ended = False
+        return found
+    monkeypatch.setattr(running.Tests, "run", run_slowly)
+    verdict = check(mine.chapter, mine.folder, at="01.3")
+    assert (verdict.kind, verdict.step) == ("test", "01.3"), verdict
+    assert verdict.steps["01.1"] == "pass", verdict
+
+
 def test_the_place_is_what_the_sentence_begins_with():
     """Of the several places where a step is edited."""
     chapter = find_chapter("05")

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import textwrap
 from collections import Counter
 
@@ -148,9 +147,8 @@ def test_published_bugs_on(version, programs, trace):
 
 def planted(programs, trace, seed, count):
     """{kind: [planted, named]}, and what was not."""
-    program = compiled(programs, "planted.cpp", "planted", "-O1",
-                       ROOT / "common/testing/slots.cpp")
-    done = trace("--summary", "--", program, seed, count, OMP_NUM_THREADS="1")
+    done = trace("--summary", "--", programs / "planted", seed, count,
+                 OMP_NUM_THREADS="1")
     counts, hits, missed = Counter(), Counter(), []
     for chunk in re.split(r"^@@@ \d+\n", done.stderr, flags=re.M):
         if mark := re.search(r"^@@ (.*?)\|(.*)$", chunk, re.M):
@@ -164,10 +162,17 @@ def planted(programs, trace, seed, count):
     return counts, hits, missed
 
 
+@pytest.fixture(scope="module")
+def planting(programs):
+    compiled(programs, "planted.cpp", "planted", "-O1",
+             ROOT / "common/testing/slots.cpp")
+    return programs
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_planted_faults(seed, programs, trace):
-    counts, hits, missed = planted(programs, trace, seed, 300)
+def test_planted_faults(seed, planting, trace):
+    counts, hits, missed = planted(planting, trace, seed, 300)
     assert len(counts) == 30 and sum(counts.values()) == 300
     assert hits["none"] == counts["none"], missed  # no false alarm
     assert hits["thrown"] == counts["thrown"], missed
@@ -258,9 +263,8 @@ def test_each_function_is_one_of_libtorchs(version, workbook):
     runtimes.fetch(version)
 
     def symbols(library):
-        return set(re.findall(r" [TW] (\w*torch_\w+)", subprocess.run(
-            ["nm", "-D", "--defined-only", library], text=True, check=True,
-            capture_output=True).stdout))
+        return set(re.findall(r"DEFAULT +\d+ (\w*torch_\w+)", passes(
+            "readelf", "--dyn-syms", "-W", library)))
     ours = symbols(ROOT / "build/trace/libworkbook_trace.so")
     assert len(ours) > 200
     assert ours <= symbols(runtimes.root(version) / "lib/libtorch_cpu.so")
