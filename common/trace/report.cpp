@@ -155,7 +155,7 @@ struct AtExit {
     }
   }
 };
-// Made before the program's statics are, and so destroyed after them.
+// Made before the program's static objects are, and so destroyed after them.
 __attribute__((init_priority(101))) AtExit at_exit;
 
 } // namespace
