@@ -204,9 +204,8 @@ def test_a_hub_variant(audit, stable, tmp_path):
     assert "FAIL the Hub wants the namespace _one_cpu_0123456" in str(said["defines"])
 
 
-@pytest.mark.parametrize("number", ["04", "07"])
-def test_a_template_of_ours(audit, number):
-    name = find_chapter(number).name
+def test_a_template_of_ours(audit):
+    name = find_chapter("04").name
     build_root("release", [name])
     said = audit(ROOT / f"build/release/solutions/{name}/lib{name[3:]}.so")
     doubts = [line for lines in said.values() for line in lines
