@@ -40,7 +40,8 @@ RESULTS = {
                     "./workbook test tests/tool/test_matrix.py --full --record"),
     "trace.txt": ("a wrong op, traced", "trace.md",
                   "./workbook test tests/tool/test_trace.py --record"),
-    "trace.json": ("what a trace costs", "trace.md", "docs/tools/trace_cost.py"),
+    "trace.json": ("what a trace costs", "trace.md",
+                   "PYTHONPATH=common docs/tools/trace_cost.py"),
     "errors.json": ("what each error says", "errors.md",
                     "./workbook test tests/errors --record"),
 }

@@ -1,7 +1,7 @@
 """What ./workbook trace --summary costs: a model's step without it and with it, in
 turn, each in processes of its own. It writes docs/results/trace.json.
 
-    docs/tools/trace_cost.py        by the Python that has torch
+    PYTHONPATH=common docs/tools/trace_cost.py    by the Python that has torch
 """
 
 import json
@@ -12,8 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common"))
+from workbook import stamp
+from workbook.installed import torch_version
+from workbook.project import ROOT
+from workbook.trace import building
 
 # Two layers of a transformer, their gated units by chapter 04's op and its
 # gradient; then the op alone, on a row of cached shape and on nothing.
@@ -73,9 +75,6 @@ def times(words: list[str]) -> list[float]:
 
 
 def main() -> None:
-    from workbook import stamp
-    from workbook.installed import torch_version
-    from workbook.trace import building
     building.library()
     with tempfile.TemporaryDirectory() as folder:
         for command in (["cmake", "-G", "Ninja", "-S",
