@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command is ready
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command is imported
     from workbook import cli
     return cli.main(sys.argv[1:])
 

@@ -86,9 +86,9 @@ def parse(words: list[str]) -> tuple[ModuleType, argparse.Namespace]:
 def main(words: list[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         module, arguments = parse(words)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         torch_root()
         BUILD.mkdir(exist_ok=True)
         return module.run(arguments)

@@ -7,13 +7,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
 from support import copy_checkout, ended, terminal, until
 from workbook.installed import torch_root
-from workbook.project import sentence
+from workbook.project import ROOT, sentence
 from workbook.sheets import find_chapter
 
 pytestmark = pytest.mark.full
@@ -143,6 +144,20 @@ def test_interrupt_at_any_moment_of_the_start(room):
         assert "Traceback" not in text and "Error" not in text, text
         assert process.returncode in (0, 130, -signal.SIGINT), text
     fault.seen(room.run("list"), "Edit my/01_headeronly_types/", 0)
+
+
+def test_interrupt_while_a_command_is_imported():
+    """An import would turn KeyboardInterrupt into an error of its own: Python
+    3.11 does in a dataclass. So the signal itself ends the process."""
+    code = ("import os, signal\n"
+            "from workbook import cli\n"
+            "cli.command = lambda _: os.kill(os.getpid(), signal.SIGINT)\n"
+            "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+            "cli.main(['list'])\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
+    assert done.returncode == -signal.SIGINT, done
+    assert not done.stdout + done.stderr
 
 
 def test_interrupted_build_goes_on_later(room):
