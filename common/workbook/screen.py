@@ -165,8 +165,7 @@ class Telling:
                              f"{what}", "32")))
             from workbook import demos  # it takes a while, and most do without
             if self.chapter.number in demos.MODULES:
-                print("  See it on several libtorch: ./workbook demo "
-                      f"{self.chapter.number}")
+                print(f"  {demos.invitation(self.chapter.number)}")
             print(f"  What next: {what_next(self.chapter)}")
             show_notes(found)
         elif self.told and self.told.kind == "leak" and not new:

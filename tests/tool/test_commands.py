@@ -162,6 +162,14 @@ def test_a_demo_that_cannot_be_prepared_shows_what_was_recorded(
         demo.run(words)
 
 
+@pytest.mark.parametrize("number", demos.MODULES)
+def test_a_demo_is_announced_as_what_it_shows(number):
+    shown = set(re.findall(r"\b2\.\d+\.\d", demos.recording(number).read_text()))
+    said = demos.invitation(number)
+    assert ("several versions" in said) == (len(shown) > 1), shown
+    assert said.endswith(f": ./workbook demo {number}")
+
+
 def test_a_chapter_without_a_demo(workbook):
     done = workbook("demo", "99")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""demo: a chapter's subject going wrong, then right, on several libtorch.
+"""demo: a chapter's subject going wrong, then right.
 
 Without a network it shows what was recorded."""
 
@@ -17,7 +17,7 @@ PyPI, which takes one to two minutes at 10 MB/s; 0.4 GB stay in
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("chapter", metavar="NN")
     parser.add_argument("--torch", metavar="VERSION", action="append",
-                        help="a libtorch to run on, such as 2.12.1; again for "
+                        help="a libtorch to use, such as 2.12.1; again for "
                         "another")
     parser.add_argument("--record", action="store_true",
                         help="write what it shows to docs/results")

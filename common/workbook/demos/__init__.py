@@ -1,7 +1,7 @@
 """What `./workbook demo NN` shows: a chapter's subject going wrong and going
-right, on real versions of libtorch. A module here is a chapter's demo:
+right, with the real libtorch. A module here is a chapter's demo:
 
-    OTHERS               versions that it runs on beside the one that is here
+    OTHERS               versions that it uses beside the one that is here
     RECORDED             the same, for the recording
     prepare()            if it is there: installs what the demo needs besides
     show(versions, say)  builds, runs, and says what came; True if what should
@@ -34,6 +34,13 @@ def find(number: str) -> ModuleType:
         raise CannotRun(f"chapter {number} has no demo; these have one: " +
                         ", ".join(MODULES))
     return importlib.import_module(f"workbook.demos.{MODULES[number]}")
+
+
+def invitation(number: str) -> str:
+    """The line that sends a learner on to a demo."""
+    how = "with several versions of PyTorch" if find(number).OTHERS else \
+        "go wrong, then right"
+    return f"See it {how}: ./workbook demo {number}"
 
 
 def recording(number: str) -> Path:
