@@ -79,13 +79,14 @@ def code(text: str) -> str:
 
 
 def bug(name: str) -> str:
-    """"pytorch/vision#1" or "pytorch/vision@8d9ccb4" as a link."""
-    found = re.fullmatch(r"([\w-]+/[\w.-]+)([#@])(\w+)", name)
+    """An issue, a pull request or a commit as a link: "pytorch/vision#1",
+    "pytorch/vision/pull/2" or "pytorch/vision@8d9ccb4"."""
+    found = re.fullmatch(r"([\w-]+/[\w.-]+)(#|/pull/|@)(\w+)", name)
     if not found:
         raise SystemExit(f"not a report: {name}")
     repository, mark, number = found.groups()
-    kind = {"#": "issues", "@": "commit"}[mark]
-    short = repository.split("/")[1] + (" " if mark == "#" else " @") + number
+    kind = {"#": "issues", "/pull/": "pull", "@": "commit"}[mark]
+    short = repository.split("/")[1] + (" @" if mark == "@" else " ") + number
     return f"[{short}](https://github.com/{repository}/{kind}/{number})"
 
 
