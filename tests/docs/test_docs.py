@@ -112,6 +112,34 @@ def test_page_shows_code_of_the_solution(chapter):
     assert "```cpp" not in MADE.sub("", text), "code of a page comes from the solution"
 
 
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
+def test_what_a_page_breaks_is_there(chapter, tmp_path):
+    """An edit by sed to a copy of the solution in /tmp changes it."""
+    page = (ROOT / f"docs/{chapter.name}.md").read_text()
+    for block in re.findall(r"^```sh\n(.*?)^```", page, re.M | re.S):
+        block = block.replace("\\\n", " ")
+        given = "".join(re.findall(r"^\w+=.*\n", block, re.M))
+        for edit, folder, file in re.findall(
+                r"^ *(sed -i .*? )/tmp/(\w+?_[\w$]+)/(?!build)([^ \n&]+)", block, re.M):
+            copy = tmp_path / folder / file
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(chapter.solution / file, copy)
+            before = copy.read_text()
+            subprocess.run(["bash", "-c", f"{given}{edit}'{copy}'"], check=True)
+            assert copy.read_text() != before, edit
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
+def test_a_line_that_a_page_names_is_there(chapter):
+    page = (ROOT / f"docs/{chapter.name}.md").read_text()
+    files = {path.name: path for path in chapter.solution.rglob("*.*")}
+    for name, line in re.findall(r"…/([\w.]+\.(?:cpp|h|cu)):(\d+)", page):
+        if name in files:
+            text = files[name].read_text().splitlines()
+            assert int(line) <= len(text) and text[int(line) - 1].strip(), name
+
+
 def test_links_outside_the_book_lead_somewhere():
     """Sphinx follows those inside."""
     for page in [ROOT / "README.md", *ROOT.glob("solutions/*/README.md")]:
