@@ -30,7 +30,8 @@ VERSIONS = [
     ("16 bytes", r"vectorized<wb::BFloat16, 8, 1,.*Usual", 8,
      "a vector of 8 a thread"),
     ("in flight", r"vectorized<wb::BFloat16, 8, 2,.*Usual", 16,
-     "two vectors, read before use; `shaped` is the same code"),
+     "two vectors, both read before either is used "
+     "(`shaped`: in blocks of fewer threads)"),
     ("fast arithmetic", r"vectorized<wb::BFloat16, 8, 2,.*SiluAndMul", 16,
      "`ex2` and `rcp`: the solution"),
     ("same traffic", r"same_traffic<2>", 16, "XOR instead of arithmetic"),
