@@ -140,6 +140,17 @@ def test_a_line_that_a_page_names_is_there(chapter):
             assert int(line) <= len(text) and text[int(line) - 1].strip(), name
 
 
+@pytest.mark.parametrize("page", [
+    p for p in [ROOT / "README.md", *IN_BOOK] if p.name != "CHANGELOG.md"],
+    ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_file_that_a_page_names_is_there(page):
+    text = MADE.sub("", page.read_text())
+    for name in re.findall(r"`((?:chapters|common|docs|solutions|tests)/[\w./-]+)`",
+                           text):
+        if not re.search(r"NN|NAME|09_", name):
+            assert (ROOT / name).exists(), name
+
+
 def test_links_outside_the_book_lead_somewhere():
     """Sphinx follows those inside."""
     for page in [ROOT / "README.md", *ROOT.glob("solutions/*/README.md")]:
