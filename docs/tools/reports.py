@@ -22,7 +22,7 @@ RESULTS = {
         "who owns a slot, on one libtorch", "03_stack_conventions.md",
         "./workbook matrix --record"),
     "loop.json": ("how long a verdict takes", "testing.md",
-                  "PYTHONPATH=common:tests tests/tool/loop_bench.py "
+                  "PYTHONPATH=common:tests .venv/bin/python tests/tool/loop_bench.py "
                   "--json docs/results/loop.json"),
     "matrix.json": ("solutions and gates on each libtorch",
                     "06_version_gating.md", "./workbook matrix --record"),
@@ -33,17 +33,17 @@ RESULTS = {
         "chapter 08's kernels from one element to 1.6 GB", "08_hub_packaging.md",
         "./workbook bench 08 --limits --json FILE"),
     "porting.json": ("the steps of a port", "porting.md",
-                     "./workbook test tests/docs/test_porting.py --record"),
+                     "./workbook test -- tests/docs/test_porting.py --record"),
     "audit.*": ("what an audit says of public wheels", "audit.md",
-                "docs/tools/audits.py FOLDER"),
+                "PYTHONPATH=common .venv/bin/python docs/tools/audits.py FOLDER"),
     "library.txt": ("a library of one's own on each libtorch", "matrix.md",
-                    "./workbook test tests/tool/test_matrix.py --full --record"),
+                    "./workbook test -- tests/tool/test_matrix.py --record"),
     "trace.txt": ("a wrong op, traced", "trace.md",
-                  "./workbook test tests/tool/test_trace.py --record"),
+                  "./workbook test -- tests/tool/test_trace.py --record"),
     "trace.json": ("what a trace costs", "trace.md",
-                   "PYTHONPATH=common docs/tools/trace_cost.py"),
+                   "PYTHONPATH=common .venv/bin/python docs/tools/trace_cost.py"),
     "errors.json": ("what each error says", "errors.md",
-                    "./workbook test tests/errors --record"),
+                    "./workbook test -- tests/errors --record"),
 }
 OF = {"compile": "headers", "link": "headers", "import": "torch",
       "hub": "kernels"}  # else libtorch

@@ -14,6 +14,7 @@ import parts
 import pictures
 import reports
 from tables import RESULTS, by_version
+from workbook import cli
 from workbook.project import ROOT
 from workbook.sheets import chapters
 
@@ -149,6 +150,20 @@ def test_a_file_that_a_page_names_is_there(page):
                            text):
         if not re.search(r"NN|NAME|09_", name):
             assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *IN_BOOK],
+                         ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_command_that_a_page_names_is_one(page, capsys):
+    text = re.sub(r"\n```.*?^```", lambda block: re.sub(  # each line for itself
+        r"\\\n *", "", block[0]).replace("\n", "` `"), page.read_text(),
+        flags=re.M | re.S)
+    for words in re.findall(r"[` ]\./workbook ([a-z][^`|<>#;&$()]*)", text):
+        try:
+            cli.parse(words.split())
+        except SystemExit as ended:
+            said = capsys.readouterr().err  # a command alone is only mentioned
+            assert not ended.code or "are required" in said, (words, said)
 
 
 def test_links_outside_the_book_lead_somewhere():
