@@ -35,6 +35,10 @@ struct Found {
   size_t times;
 };
 
+std::string counted(size_t number, const char* what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 struct Report {
   int file = -1;
   Status* status = nullptr;
@@ -146,9 +150,8 @@ struct AtExit {
         }
       }
     }
-    text += std::to_string(counts[0]) + " errors, " +
-        std::to_string(counts[1]) + " suspicious, " +
-        std::to_string(counts[2]) + " notes\n";
+    text += counted(counts[0], "error") + ", " + std::to_string(counts[1]) +
+        " suspicious, " + counted(counts[2], "note") + "\n";
     print(text);
     if (r.status != nullptr) {
       ++r.status->summaries;
