@@ -814,10 +814,13 @@ TEST_CASE("04 a conversion that throws leaks what was not yet taken") {
   const size_t first =
       blocks_lost([&] { call<int64_t>("wb04_leaks::first", "", dtype, a, a); });
   // A tensor that is not taken is one block. C++ leaves open in which order
-  // the arguments of a call are evaluated: GCC begins with the last.
+  // the arguments of a call are evaluated: GCC begins with the last on x86-64,
+  // and with the first on aarch64.
   CHECK(last + first == 2);
-#if !defined(__clang__)
+#if !defined(__clang__) && defined(__x86_64__)
   CHECK(last == 2);
+#elif !defined(__clang__) && defined(__aarch64__)
+  CHECK(first == 2);
 #endif
 }
 

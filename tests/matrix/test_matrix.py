@@ -26,7 +26,7 @@ def cache(tmp_path, monkeypatch):
 def wheel_of(content, listed):
     """A download that gives a wheel with these files; `listed` is what its list
     says that they hold."""
-    def download(requirement, partial):
+    def download(requirement, machine, partial):
         folder = partial / "wheels"
         folder.mkdir(parents=True, exist_ok=True)
         record = ""
@@ -78,7 +78,7 @@ def test_no_room(cache, monkeypatch):
 
 
 def test_a_disk_that_fills_up(cache, monkeypatch):
-    def full(requirement, partial):
+    def full(requirement, machine, partial):
         (partial / "wheels").mkdir(parents=True)
         (partial / "wheels/half").write_bytes(b"half")
         raise OSError(28, "No space left on device")

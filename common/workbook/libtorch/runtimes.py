@@ -26,13 +26,14 @@ from workbook.installed import torch_root, torch_version
 from workbook.libtorch.versions import numbers
 from workbook.project import CACHE, CannotRun, locked
 
+HERE = platform.machine()
 NEEDED_GB = 1.6  # the largest wheel, and what is unpacked of it
 
 SCHEMAS = "torchgen/packaged/ATen/native/native_functions.yaml"
 
 _KEEP = re.compile(
     r"torch/lib/lib(torch_cpu|c10|torch|torch_global_deps|shm)\.so|"
-    r"torch/lib/lib(gomp|gfortran)[^/]*\.so[^/]*|torch\.libs/.*|"
+    r"torch/lib/lib(gomp|gfortran|arm_compute|nvpl)[^/]*\.so[^/]*|torch\.libs/.*|"
     r"torch/include/torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/.*|"
     r"nvidia/.*/lib(cudart|cupti)\.so\.\d+|" + re.escape(SCHEMAS))
 
@@ -42,31 +43,38 @@ def installed() -> str:
     return ".".join(map(str, numbers(torch_version())))
 
 
-def root(version: str) -> Path:
+def root(version: str, machine: str = HERE) -> Path:
     """What TORCH_ROOT would be: a folder with include/ and lib/."""
-    return torch_root() if version == installed() else CACHE / version / "torch"
+    if (version, machine) == (installed(), HERE):
+        return torch_root()
+    return _folder(version, machine) / "torch"
 
 
-def whole(version: str) -> bool:
+def _folder(version: str, machine: str) -> Path:
+    return CACHE / (version if machine == HERE else f"{version}-{machine}")
+
+
+def whole(version: str, machine: str = HERE) -> bool:
     """Whether it is here, each file as the wheel's list has it."""
-    folder = CACHE / version
-    return version == installed() or \
+    folder = _folder(version, machine)
+    return (version, machine) == (installed(), HERE) or \
         (folder / "sums.json").exists() and not _wrong_files(folder)
 
 
-def fetch(version: str) -> None:
+def fetch(version: str, machine: str = HERE) -> None:
     """Raises CannotRun if that fails, and then leaves nothing of it behind."""
+    folder = _folder(version, machine)
     try:
         with locked(CACHE):
-            if whole(version):  # another process has done it meanwhile
+            if whole(version, machine):  # another process has done it meanwhile
                 return
-            shutil.rmtree(CACHE / version, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             for left in CACHE.glob(".partial-*"):  # by a process that was killed
                 shutil.rmtree(left)
-            partial = CACHE / f".partial-{version}"
+            partial = CACHE / f".partial-{folder.name}"
             try:
-                _fetch(version, partial)
-                partial.rename(CACHE / version)
+                _fetch(version, machine, partial)
+                partial.rename(folder)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
@@ -75,13 +83,13 @@ def fetch(version: str) -> None:
                         "XDG_CACHE_HOME to another disk.") from error
 
 
-def _fetch(version: str, partial: Path) -> None:
+def _fetch(version: str, machine: str, partial: Path) -> None:
     free = shutil.disk_usage(CACHE).free / 1e9
     if free < NEEDED_GB:
         raise CannotRun(f"torch {version} needs {NEEDED_GB} GB for a moment in "
                         f"{CACHE}, where {free:.1f} GB are free. Make room, or "
                         "set XDG_CACHE_HOME to another disk.")
-    sums = _unpack(_download(f"torch=={version}", partial), partial)
+    sums = _unpack(_download(f"torch=={version}", machine, partial), partial)
     metadata = sums.pop("METADATA")
     # libtorch_cpu of a CUDA wheel wants two small libraries of CUDA.
     wanted = re.findall(r"^Requires-Dist: (nvidia-cuda-(?:runtime|cupti)\S*?"
@@ -92,7 +100,7 @@ def _fetch(version: str, partial: Path) -> None:
         wanted = [f"nvidia-cuda-{part}=={toolkit[1]}.*"
                   for part in ("runtime", "cupti")]
     for requirement in wanted:
-        sums.update(_unpack(_download(requirement, partial), partial))
+        sums.update(_unpack(_download(requirement, machine, partial), partial))
         sums.pop("METADATA")
     wrong = _wrong_files(partial, sums)
     if wrong:
@@ -102,7 +110,7 @@ def _fetch(version: str, partial: Path) -> None:
     (partial / "sums.json").write_text(json.dumps(sums))  # last: it is whole
 
 
-def _download(requirement: str, partial: Path) -> Path:
+def _download(requirement: str, machine: str, partial: Path) -> Path:
     """One wheel, by pip; shows how much has come."""
     wheels = partial / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
@@ -110,7 +118,7 @@ def _download(requirement: str, partial: Path) -> Path:
                "download", "--no-deps", "--no-cache-dir", "-q", "-d", wheels,
                "--only-binary=:all:", "--python-version", "3.12"]
     for tag in ("manylinux2014", *(f"manylinux_2_{n}" for n in range(17, 29))):
-        command += ["--platform", f"{tag}_{platform.machine()}"]
+        command += ["--platform", f"{tag}_{machine}"]
     process = subprocess.Popen(
         list(map(str, [*command, requirement])), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
