@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # those whose tests share nothing.
 IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher_test",
                "06_version_gating_test", "test_docs", "test_workshop"}
-SHARE_NOTHING = {"test_aarch64", "test_lint", "test_alone"}
+SHARE_NOTHING = {"test_lint", "test_alone"}
 
 
 def pytest_addoption(parser):
