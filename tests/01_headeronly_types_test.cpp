@@ -431,7 +431,11 @@ TEST_CASE(
         from_bits<BFloat16>(silu_and_mul(BFloat16(gate).x, one.x)));
   };
   // As ATen defines it: -0 where e^-x overflows, NaN at -infinity.
-  CHECK(at(-1000) == 0.0f);
+  for (const float gate : {-89.0f, -104.0f, -128.0f, -1000.0f, -1e38f}) {
+    INFO("gate ", gate);
+    CHECK(at(gate) == 0);
+    CHECK(std::signbit(at(gate)));
+  }
   CHECK(at(INFINITY) == INFINITY);
   CHECK(std::isnan(at(-INFINITY)));
   CHECK(std::isnan(at(kNaN)));
@@ -527,6 +531,14 @@ TEST_CASE(
       check_non_temporal<T>(sizeof(T) >= 4 ? 0 : 3, random);
     });
   }
+  SUBCASE("a large result of rows that end before an aligned element") {
+    constexpr int64_t rows = 150'003, d = 2;
+    const std::vector<float> input(rows * 2 * d, 1.0f);
+    std::vector<float> out(rows * d);
+    silu_and_mul(out.data(), input.data(), {rows, 2 * d}, {2 * d, 1});
+    CHECK(out[0] == doctest::Approx(silu(1.0)));
+    CHECK(out == std::vector<float>(rows * d, out[0]));
+  }
   SUBCASE("NaN, infinities and -0, at every place in a vector") {
     for_each_dtype([&](auto zero) {
       using T = decltype(zero);
@@ -550,10 +562,9 @@ TEST_CASE(
     double buffer[64] = {};
     for (const ScalarType dtype :
          {ScalarType::Int, ScalarType::Bool, ScalarType::ComplexFloat}) {
-      const std::string name = std::string("'") + toString(dtype) + "'";
       CHECK(
           refused(dtype, buffer + 32, buffer, {1, 2}) ==
-          Contains(name.c_str()));
+          Contains(toString(dtype)));
       CHECK(buffer[32] == 0);
     }
   }
@@ -563,7 +574,7 @@ TEST_CASE(
     };
     CHECK(empty(ScalarType::Float, {3, 0}) == kNothingThrown);
     CHECK(empty(ScalarType::Half, {0, 8}) == kNothingThrown);
-    CHECK(empty(ScalarType::Int, {3, 0}) == Contains("'Int'"));
+    CHECK(empty(ScalarType::Int, {3, 0}) == Contains("Int"));
   }
   SUBCASE("bad arguments are refused") {
     double buffer[64] = {};
