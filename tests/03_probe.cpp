@@ -3,6 +3,7 @@
 // Handles that come in are borrowed, handles that go out are new.
 #include "stack_conventions.cpp"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -103,12 +104,24 @@ void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   from_values(slots, num_returns);
 }
 
+// count() -> (int, int, int): the next three numbers.
+void count(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
+  static std::atomic<int64_t> last = 0;
+  to_values<>(slots, num_args);
+  const int64_t next = last += 3;
+  from_values(slots, num_returns, next - 2, next - 1, next);
+}
+
 // lists(int[][] x) -> int[][]: what it got.
 void lists(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   const auto [x] =
       to_values<std::vector<std::vector<int64_t>>>(slots, num_args);
   from_values(slots, num_returns, x);
 }
+
+template <typename... R>
+constexpr bool same =
+    same_backwards<std::tuple<R...>>(std::index_sequence_for<R...>());
 
 using Kernel = void(StableIValue*, uint64_t, uint64_t);
 
@@ -174,6 +187,35 @@ EXPORT void wb03_call_frexp(AtenTensorHandle input, AtenTensorHandle* out) {
 EXPORT void wb03_call_nothing() {
   wb::call_by_name<>("wb03_probe::nothing", "");
 }
+EXPORT void wb03_call_count(int64_t* out) {
+  std::tie(out[0], out[1], out[2]) =
+      wb::call_by_name<int64_t, int64_t, int64_t>("wb03_probe::count", "");
+}
+// Of the tests' returns, whether stack.h lets them be asked for.
+EXPORT bool wb03_same_backwards(const char* returns) {
+  using wb::Tensor;
+  using Maybe = std::optional<Tensor>;
+  const struct {
+    std::string returns;
+    bool same;
+  } rows[] = {
+      {"", probe::same<>},
+      {"Tensor", probe::same<Tensor>},
+      {"Tensor, Tensor", probe::same<Tensor, Tensor>},
+      {"int, Tensor, int", probe::same<int64_t, Tensor, int64_t>},
+      {"Tensor, Tensor?, Tensor?, Tensor",
+       probe::same<Tensor, Maybe, Maybe, Tensor>},
+      {"Tensor, int", probe::same<Tensor, int64_t>},
+      {"Tensor?, Tensor", probe::same<Maybe, Tensor>},
+      {"Tensor, Tensor?, Tensor, Tensor",
+       probe::same<Tensor, Maybe, Tensor, Tensor>}};
+  for (const auto& row : rows) {
+    if (row.returns == returns) {
+      return row.same;
+    }
+  }
+  STD_TORCH_CHECK(false, "no row for ", returns);
+}
 EXPORT void wb03_call_absent(AtenTensorHandle input) {
   wb::call_by_name<>("wb03_probe::absent", "", probe::borrow(input));
 }
@@ -184,10 +226,12 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
       "ScalarType f) -> ()");
   m.def("nest(Tensor x, int depth, bool fail) -> Tensor");
   m.def("nothing() -> ()");
+  m.def("count() -> (int, int, int)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(wb03_probe, CompositeExplicitAutograd, m) {
   m.impl("six", &probe::throwing_six);
   m.impl("nest", &probe::nest);
   m.impl("nothing", &probe::nothing);
+  m.impl("count", &probe::count);
 }

@@ -6,16 +6,21 @@
 #include "testing/dispatcher.h"
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
+#include "testing/replaced.h"
+#include "testing/schema.h"
 #include "testing/watch.h"
 
 #include "../solutions/03_stack_conventions/stack.h"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -45,6 +50,7 @@ const std::map<std::string, Schema> kOps = {
       {}}},
     {"wb03_probe::nest", {{"Tensor", "int", "bool"}, {"Tensor"}}},
     {"wb03_probe::nothing", {{}, {}}},
+    {"wb03_probe::count", {{}, {"int", "int", "int"}}},
 };
 const Schema kGateAndUp{{"Tensor", "Tensor?", "bool"}, {"Tensor", "Tensor"}};
 const std::vector<std::string> kSix = kOps.at("wb03_probe::six").arguments;
@@ -114,6 +120,10 @@ TEST_CASE(
   const auto exponent = values<int32_t>(adopt(out[1]));
   CHECK(mantissa == std::vector<float>{0.5, 0.75, -0.625, 0});
   CHECK(exponent == std::vector<int32_t>{1, 3, 4, 0});
+  const Tensor eight = tensor<float>({8}, {1, 1}); // each call is a new one
+  frexp(eight.get(), out);
+  CHECK(values<float>(adopt(out[0])) == std::vector<float>{0.5});
+  CHECK(values<int32_t>(adopt(out[1])) == std::vector<int32_t>{4});
 }
 
 TEST_CASE("03 the sheet's example: arguments lie left to right") {
@@ -151,7 +161,40 @@ TEST_CASE(
   const auto squares = values<float>(adopt(square(input.get())));
   CHECK(squares == std::vector<float>{36, 64, 100, 9});
   CHECK(values<float>(input) == kDividend); // the caller's handle is good still
+  const Tensor half = tensor<float>({0.5}, {1}); // each call is a new one
+  CHECK(values<float>(adopt(square(half.get()))) == std::vector<float>{0.25});
+  SUBCASE("no new handle can be made") {
+    std::string text;
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      text = thrown([&] {
+        Ledger::fail_after(0);
+        square(input.get());
+      });
+    }));
+    CHECK(text != "");
+  }
 }
+
+namespace {
+
+// aten::mul.out, where the handle that is returned lies at the address of the
+// one that was given, which is free by then: malloc often does so.
+AOTITorchError returns_at_the_same_address(
+    const char* op,
+    const char* overload,
+    StableIValue* stack,
+    uint64_t version) {
+  const auto out = slots::pointer<Handle>(stack[2]);
+  StableIValue own[] = {stack[0], stack[1], slots::make("Tensor", out)};
+  const AOTITorchError code = torch_call_dispatcher(op, overload, own, version);
+  if (code == TORCH_SUCCESS) {
+    slots::release("Tensor", own[0]);
+    stack[0] = stack[2];
+  }
+  return code;
+}
+
+} // namespace
 
 TEST_CASE(
     "03.3 every return is consumed, the unwanted too" *
@@ -171,27 +214,76 @@ TEST_CASE(
   INFO(drawing);
   const auto product = values<float>(out);
   CHECK(product == std::vector<float>{12, -32, -50, 24});
+  multiply(out.get(), out.get(), self.get()); // each call is a new one
+  CHECK(values<float>(out) == std::vector<float>{72, -256, 500, 72});
+  SUBCASE("the new handle lies where that of out was") {
+    const Replaced dispatcher(
+        reinterpret_cast<void*>(multiply),
+        "torch_call_dispatcher",
+        returns_at_the_same_address);
+    REQUIRE_CLEAN(watch(
+        {}, [&](Watch&) { multiply(out.get(), self.get(), other.get()); }));
+  }
 }
+
+namespace {
+
+using Floats = std::vector<float>;
+using Sizes = std::vector<int64_t>;
+constexpr StableIValue kSwap = 1;
+constexpr StableIValue kBehind = 0xfedcba9876543200; // the byte of a bool
+
+// `input` is [..., 2d], with the elements 1, 2, ...; both parts are [..., d].
+const struct {
+  const char* name;
+  Sizes sizes;
+  bool scaled;
+  StableIValue swap;
+  Sizes halves;
+  Floats gate, up;
+} kScenarios[] = {
+    {"gate and up", {2, 4}, false, 0, {2, 2}, {1, 2, 5, 6}, {3, 4, 7, 8}},
+    {"swapped", {2, 4}, false, kSwap, {2, 2}, {3, 4, 7, 8}, {1, 2, 5, 6}},
+    {"scaled", {2, 4}, true, 0, {2, 2}, {1, 2, 5, 6}, {30, 400, 70, 800}},
+    {"scaled and swapped",
+     {2, 4},
+     true,
+     kSwap,
+     {2, 2},
+     {3, 4, 7, 8},
+     {10, 200, 50, 600}},
+    {"what is behind the byte of a false means nothing",
+     {2, 4},
+     true,
+     kBehind,
+     {2, 2},
+     {1, 2, 5, 6},
+     {30, 400, 70, 800}},
+    {"one dimension", {8}, false, 0, {4}, {1, 2, 3, 4}, {5, 6, 7, 8}},
+    {"three dimensions",
+     {2, 2, 2},
+     false,
+     kSwap,
+     {2, 2, 1},
+     {2, 4, 6, 8},
+     {1, 3, 5, 7}},
+    {"no elements, and scaled", {0, 4}, true, 0, {0, 2}, {}, {}}};
+
+} // namespace
 
 TEST_CASE(
     "03.4 a kernel steals its arguments and writes its returns from 0" *
     doctest::description("An argument is not taken once, or a return is not "
                          "the slot's own or in its place.")) {
-  const Tensor input = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
+  const Floats data{1, 2, 3, 4, 5, 6, 7, 8};
   const Tensor scale = tensor<float>({10, 100}, {2});
-  const Named names{{input, "input"}, {scale, "scale"}};
-  const struct {
-    const char* name;
-    bool scaled, swap;
-    std::vector<float> gate, up;
-  } scenarios[] = {
-      {"gate and up", false, false, {1, 2, 5, 6}, {3, 4, 7, 8}},
-      {"swapped", false, true, {3, 4, 7, 8}, {1, 2, 5, 6}},
-      {"scaled", true, false, {1, 2, 5, 6}, {30, 400, 70, 800}},
-      {"scaled and swapped", true, true, {3, 4, 7, 8}, {10, 200, 50, 600}}};
-  for (const auto& scenario : scenarios) {
+  for (const auto& scenario : kScenarios) {
     SUBCASE(scenario.name) {
-      std::vector<float> gate, up;
+      const Floats in(scenario.gate.empty() ? Floats() : data);
+      const Tensor input = tensor(in, scenario.sizes);
+      const Named names{{scale, "scale"}, {input, "input"}};
+      Floats gate, up;
+      Sizes gate_sizes, up_sizes;
       std::string drawing;
       const auto act = [&](Watch& watched) {
         const GuardedStack stack(3);
@@ -204,17 +296,24 @@ TEST_CASE(
             kGateAndUp,
             stack.data(),
             [&](const StableIValue* returns) {
-              gate = values<float>(borrowed(returns[0]));
-              up = values<float>(borrowed(returns[1]));
+              const Tensor first = borrowed(returns[0]);
+              const Tensor second = borrowed(returns[1]);
+              gate = values<float>(first), up = values<float>(second);
+              gate_sizes = first.sizes().vec(), up_sizes = second.sizes().vec();
             });
       };
       REQUIRE_CLEAN(watch(kOps, act, &drawing));
       INFO(drawing);
       CHECK(gate == scenario.gate);
       CHECK(up == scenario.up);
+      CHECK(gate_sizes == scenario.halves);
+      CHECK(up_sizes == scenario.halves);
+      CHECK(values<float>(input) == in); // and what was lent is as it was
+      CHECK(values<float>(scale) == Floats{10, 100});
     }
   }
   SUBCASE("as an op that libtorch calls") {
+    const Tensor input = tensor(data, {2, 4});
     StableIValue stack[3] = {
         slots::make("Tensor", input.get()),
         slots::make("Tensor?", scale.get()),
@@ -223,6 +322,10 @@ TEST_CASE(
     CHECK(values<float>(adopt(stack[0])) == std::vector<float>{1, 2, 5, 6});
     CHECK(
         values<float>(adopt(stack[1])) == std::vector<float>{30, 400, 70, 800});
+    CHECK(
+        schema_of("wb03", "gate_and_up") ==
+        "wb03::gate_and_up(Tensor input, Tensor? scale, bool swap) -> "
+        "(Tensor, Tensor)");
   }
 }
 
@@ -370,11 +473,24 @@ TEST_CASE(
   }
   // Nothing can be released, since nobody knows what is there, and nothing is
   // touched.
-  SUBCASE("five slots for six arguments") {
-    CHECK(refusal([] {
-            StableIValue stack[5] = {};
-            function<Kernel*()>("wb03_six")()(stack, 5, 0);
-          }) == Contains("6 types for 5 slots"));
+  const Tensor input = tensor(kDividend, {4});
+  for (const uint64_t count : {5, 7}) {
+    const std::string wrong = std::to_string(count) + " slots";
+    SUBCASE((wrong + " for six arguments").c_str()) {
+      const std::string expected = "6 types for " + wrong;
+      std::string text;
+      REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+        std::vector<StableIValue> stack = make(kSix, input, true);
+        stack.push_back(0);
+        text = thrown(
+            [&] { function<Kernel*()>("wb03_six")()(stack.data(), count, 0); });
+        for (size_t i = 0; i < kSix.size() && !text.empty(); ++i) {
+          slots::release(kSix[i], stack[i]); // it is there still
+        }
+      }));
+      const auto error = said(text.empty() ? kNothingThrown : text);
+      CHECK(error == Contains(expected.c_str()));
+    }
   }
 }
 
@@ -419,11 +535,20 @@ TEST_CASE(
     function<Kernel*()>("wb03_lists")()(nested, 1, 1);
     CHECK(torch::stable::detail::to<Lists>(nested[0]) == lists);
   }
-  SUBCASE("two slots for one return") {
-    StableIValue taken[] = {torch::stable::detail::from(lists), 0};
-    CHECK(refusal([&] {
-            function<Kernel*()>("wb03_lists")()(taken, 1, 2);
-          }) == Contains("1 types for 2 slots"));
+  for (const uint64_t count : {0, 2}) { // nothing is written
+    const std::string wrong = std::to_string(count) + " slots";
+    SUBCASE((wrong + " for one return").c_str()) {
+      StableIValue taken[] = {torch::stable::detail::from(lists), 0};
+      const StableIValue before[] = {taken[0], taken[1]};
+      CHECK(refusal([&] {
+              function<Kernel*()>("wb03_lists")()(taken, 1, count);
+            }) == Contains(("1 types for " + wrong).c_str()));
+      for (size_t i = 0; i < 2; ++i) {
+        if (taken[i] != before[i]) {
+          FAIL("slot ", i, " was written before the number was refused");
+        }
+      }
+    }
   }
 }
 
@@ -440,6 +565,53 @@ void silu_and_mul(const Tensor& out, const Tensor& input) {
       slots::make("Tensor", out.get()), slots::make("Tensor", input.get())};
   call_op("wb03::silu_and_mul", "", stack);
 }
+
+// Of an input of these sizes, with eight elements: silu(first part) * second.
+void check_silu_and_mul(std::vector<int64_t> sizes) {
+  CAPTURE(sizes);
+  const std::vector<float> in{1, 2, 3, 4, 5, 6, 7, 8};
+  const Tensor input = tensor(in, sizes);
+  const auto d = static_cast<size_t>(sizes.back() /= 2);
+  const Tensor out = tensor(std::vector<float>(4), sizes);
+  silu_and_mul(out, input);
+  const std::vector<float> got = values<float>(out);
+  for (size_t i = 0; i < 4; ++i) {
+    const double gate = in[i / d * 2 * d + i % d];
+    const double up = in[i / d * 2 * d + i % d + d];
+    CHECK(got[i] == doctest::Approx(gate / (1 + std::exp(-gate)) * up));
+  }
+}
+
+// The three numbers that wb03_probe::count returns next.
+std::vector<int64_t> count() {
+  std::vector<int64_t> next(3);
+  function<void(int64_t*)>("wb03_call_count")(next.data());
+  return next;
+}
+
+// In libtorch's place: the calls of two threads, each of which waits for the
+// other.
+struct Meeting {
+  static inline std::mutex mutex;
+  static inline std::condition_variable another;
+  static inline std::vector<const StableIValue*> stacks;
+  static inline std::vector<uint64_t> versions;
+
+  static AOTITorchError call(
+      const char* op,
+      const char* overload,
+      StableIValue* stack,
+      uint64_t version) {
+    std::unique_lock lock(mutex);
+    stacks.push_back(stack);
+    versions.push_back(version);
+    another.notify_all();
+    another.wait_for(
+        lock, std::chrono::seconds(2), [] { return stacks.size() == 2; });
+    lock.unlock();
+    return torch_call_dispatcher(op, overload, stack, version);
+  }
+};
 
 } // namespace
 
@@ -459,6 +631,9 @@ TEST_CASE(
     REQUIRE_CLEAN(watch(kOps, act, nullptr, kLostByString));
     const auto error = said(text.empty() ? kNothingThrown : text);
     CHECK(error == Contains("wb03_probe::six"));
+    if (running() >= 0x020d) { // those before write the reason to stderr
+      CHECK(error == Contains("thrown by the body"));
+    }
   }
   SUBCASE("an argument cannot be converted: libtorch is not called") {
     const auto act = [&](Watch&) {
@@ -472,9 +647,14 @@ TEST_CASE(
   // Nobody can tell this from the other failures, so `call` leaves the
   // arguments alone; they are lost, in a process of their own.
   SUBCASE("there is no such op") {
-    text = in_child(
-        [&] { function<void(Handle)>("wb03_call_absent")(input.get()); });
+    text = in_child([&] {
+      thrown([&] { call_six(input.get(), ScalarType::Float); });
+      function<void(Handle)>("wb03_call_absent")(input.get());
+    });
     CHECK(said(text) == Contains("wb03_probe::absent"));
+    if (text.find("thrown by the body") != std::string::npos) {
+      FAIL("the reason is that of an earlier call: ", text);
+    }
   }
   // On a stack of its own at each depth.
   for (const bool fails : {false, true}) {
@@ -503,13 +683,12 @@ TEST_CASE(
     auto ops = kOps;
     ops["wb03::silu_and_mul"] = {{"Tensor", "Tensor"}, {}};
     REQUIRE_CLEAN(watch(ops, [&](Watch&) { silu_and_mul(out, input); }));
-    const std::vector<float> got = values<float>(out);
-    const std::vector<float> in = values<float>(input);
-    for (size_t i = 0; i < 4; ++i) {
-      const double gate = in[i / 2 * 4 + i % 2];
-      const double up = in[i / 2 * 4 + i % 2 + 2];
-      CHECK(got[i] == doctest::Approx(gate / (1 + std::exp(-gate)) * up));
-    }
+    check_silu_and_mul({2, 4});
+    check_silu_and_mul({8});
+    check_silu_and_mul({2, 2, 2});
+    CHECK(
+        schema_of("wb03", "silu_and_mul") ==
+        "wb03::silu_and_mul(Tensor(a!) out, Tensor input) -> ()");
   }
   SUBCASE("silu_and_mul refuses an odd size") {
     for (const int64_t size : {1, 3, 5}) { // a part of 1 would be broadcast
@@ -528,23 +707,84 @@ TEST_CASE(
       function<void()>("wb03_call_nothing")();
     }));
   }
-  SUBCASE("in four threads") {
-    std::string texts[4];
-    std::vector<std::thread> threads;
-    for (std::string& text : texts) {
-      threads.emplace_back([&] {
-        text = thrown([&] {
-          for (int i = 0; i < 25; ++i) {
-            call_frexp(input);
-          }
-        });
+  SUBCASE("three returns for no argument, other ones at each call") {
+    std::vector<int64_t> first, second;
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      const Ledger::Pause pause;
+      first = count(), second = count();
+    }));
+    const int64_t last = first[2];
+    CHECK(first == std::vector<int64_t>{last - 2, last - 1, last});
+    CHECK(second == std::vector<int64_t>{last + 1, last + 2, last + 3});
+  }
+}
+
+TEST_CASE(
+    "03.7 each call has a stack of its own, also in threads" *
+    doctest::description("Two calls share an array of slots, or libtorch is "
+                         "told another version than that of the headers.")) {
+  auto* const call = function<void(int64_t*)>("wb03_call_count");
+  {
+    const Replaced dispatcher(
+        reinterpret_cast<void*>(call), "torch_call_dispatcher", Meeting::call);
+    std::string texts[2];
+    std::thread other([&] { texts[1] = thrown(count); });
+    texts[0] = thrown(count);
+    other.join();
+    REQUIRE(texts[0] == "");
+    REQUIRE(texts[1] == "");
+  }
+  REQUIRE(Meeting::stacks.size() == 2);
+  if (Meeting::stacks[0] == Meeting::stacks[1]) {
+    FAIL("two threads that call at the same time have one array of slots");
+  }
+  for (const uint64_t version : Meeting::versions) {
+    INFO("TORCH_ABI_VERSION, by which the slots are packed");
+    CHECK(slots::hex(version) == slots::hex(TORCH_ABI_VERSION));
+  }
+
+  const Tensor input = tensor(kDividend, {4});
+  std::string texts[4];
+  std::vector<std::thread> threads;
+  for (std::string& text : texts) {
+    threads.emplace_back([&] {
+      text = thrown([&] {
+        for (int i = 0; i < 25; ++i) {
+          call_frexp(input);
+        }
       });
-    }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
-    for (const std::string& text : texts) {
-      CHECK(text == "");
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const std::string& text : texts) {
+    CHECK(text == "");
+  }
+}
+
+TEST_CASE(
+    "03.7 what libtorch cannot return to a call by name does not compile" *
+    doctest::description("same_backwards is to compare each type with the one "
+                         "that stands at its place from the end.")) {
+  const struct {
+    const char* returns;
+    bool same;
+  } rows[] = {
+      {"", true},
+      {"Tensor", true},
+      {"Tensor, Tensor", true},
+      {"int, Tensor, int", true},
+      {"Tensor, Tensor?, Tensor?, Tensor", true},
+      {"Tensor, int", false},
+      {"Tensor?, Tensor", false},
+      {"Tensor, Tensor?, Tensor, Tensor", false}};
+  for (const auto& [returns, same] : rows) {
+    if (function<bool(const char*)>("wb03_same_backwards")(returns) != same) {
+      FAIL(
+          "a call by name that returns (",
+          std::string(returns),
+          same ? ") is refused" : ") compiles");
     }
   }
 }
