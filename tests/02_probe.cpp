@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace wb::probe {
@@ -47,6 +48,27 @@ void release(StableIValue* stack, uint64_t, uint64_t) {
   Slot<T>::release(stack[0]);
 }
 
+// A code, in and out of the lower half of a slot.
+void from_code(StableIValue* stack, uint64_t, uint64_t) {
+  stack[0] = from_bits(static_cast<int32_t>(stack[0]));
+}
+void to_code(StableIValue* stack, uint64_t, uint64_t) {
+  stack[0] = static_cast<StableIValue>(int64_t{to_bits<int32_t>(stack[0])});
+}
+
+// By an owner, which is moved before its scope ends; or not, if it hands over.
+template <typename T>
+void release_by_owner(StableIValue* stack, uint64_t, uint64_t) {
+  OwnedSlot<T> owned(stack[0]);
+  const OwnedSlot<T> moved(std::move(owned));
+}
+template <typename T>
+void hand_over(StableIValue* stack, uint64_t, uint64_t) {
+  OwnedSlot<T> owned(stack[0]);
+  OwnedSlot<T> moved(std::move(owned));
+  stack[0] = moved.hand_over();
+}
+
 template <typename T>
 using List = std::vector<T>;
 template <typename T>
@@ -61,6 +83,8 @@ constexpr Row kOps[] = {
     {"to_int", "int", to<int64_t>},
     {"from_float", "int", from<double>},
     {"to_float", "int", to<double>},
+    {"from_bits", "int", from_code},
+    {"to_bits", "int", to_code},
     {"from_dtype", "int", from<ScalarType>},
     {"to_dtype", "int", to<ScalarType>},
     {"from_layout", "int", from<Layout>},
@@ -75,6 +99,7 @@ constexpr Row kOps[] = {
     {"raw_maybe_dtype", "int", echo<Maybe<ScalarType>>},
     {"raw_maybe_tensor", "int", echo<Maybe<Tensor>>},
     {"raw_ints", "int", echo<List<int64_t>>},
+    {"raw_bools", "int", echo<List<bool>>},
     {"raw_tensors", "int", echo<List<Tensor>>},
     {"raw_nested_dtypes", "int", echo<List<List<ScalarType>>>},
     {"raw_maybe_tensors", "int", echo<List<Maybe<Tensor>>>},
@@ -83,6 +108,12 @@ constexpr Row kOps[] = {
     {"echo_nested_dtypes", "ScalarType[][]", echo<List<List<ScalarType>>>},
     {"echo_maybe_tensors", "Tensor?[]", echo<List<Maybe<Tensor>>>},
     {"echo_maybe_ints", "int[]?", echo<Maybe<List<int64_t>>>},
+    {"release_tensor", "int", release<Tensor>},
+    {"release_str", "int", release<std::string>},
+    {"release_by_owner", "int", release_by_owner<std::string>},
+    {"hand_over", "int", hand_over<std::string>},
+    {"release_maybe_int", "int", release<Maybe<int64_t>>},
+    {"release_maybe_tensor", "int", release<Maybe<Tensor>>},
     {"release_ints", "int", release<List<int64_t>>},
     {"release_tensors", "int", release<List<Tensor>>},
     {"release_nested_dtypes", "int", release<List<List<ScalarType>>>},
@@ -90,6 +121,13 @@ constexpr Row kOps[] = {
 };
 
 } // namespace wb::probe
+
+extern "C" __attribute__((visibility("default"))) bool
+wb02_release_is_noexcept() {
+  using wb::Slot;
+  return noexcept(Slot<std::vector<int64_t>>::release(0))&& noexcept(
+      Slot<std::vector<wb::Tensor>>::release(0));
+}
 
 STABLE_TORCH_LIBRARY_FRAGMENT(wb02, m) {
   for (const wb::Row& op : wb::probe::kOps) {

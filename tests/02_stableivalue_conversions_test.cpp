@@ -4,7 +4,9 @@
 #include "testing/checks.h"
 #include "testing/dispatcher.h"
 #include "testing/ledger.h"
+#include "testing/library.h"
 #include "testing/random.h"
+#include "testing/replaced.h"
 #include "testing/watch.h"
 
 #include <doctest/doctest.h>
@@ -16,12 +18,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace workbook;
@@ -36,24 +40,58 @@ using torch::stable::Tensor;
 namespace theirs = torch::stable::detail; // PyTorch's own conversions
 
 // --- Shims that the tests stand in front of ----------------------------------
-// The executable's own definition of a symbol comes before libtorch's, for the
-// library under test and, where libtorch calls itself through its procedure
-// linkage table, for libtorch too.
 
 namespace {
 
-enum Shim { kNewTensorHandle, kNewStringHandle, kStringCStr, kShims };
-int calls_until_failure[kShims]; // as without memory; 0: it does not fail
+// What fails, as without memory: the n-th call of a function, and those after
+// it if it fails for good.
+int calls_until_failure = 0; // 0: none fails
+bool for_good = false;
+int calls = 0;
 
-bool fails(Shim shim) {
-  return calls_until_failure[shim] > 0 && --calls_until_failure[shim] == 0;
+bool fails() {
+  ++calls;
+  if (calls_until_failure == 0 || --calls_until_failure > 0) {
+    return false;
+  }
+  calls_until_failure = for_good ? 1 : 0;
+  return true;
 }
 
-// While it lives, libtorch numbers its enums otherwise, as a later one may.
+template <auto kFunction>
+struct Failing;
+template <class... T, AOTITorchError (*kFunction)(T...)>
+struct Failing<kFunction> {
+  static AOTITorchError call(T... arguments) {
+    return fails() ? TORCH_FAILURE : kFunction(arguments...);
+  }
+};
+struct Shim {
+  const char* name;
+  void (*failing)();
+};
+#define SHIM(name)                                                \
+  Shim {                                                          \
+#name, reinterpret_cast < void (*)()>(&Failing <&name>::call) \
+  }
+const Shim kNewTensorHandle = SHIM(aoti_torch_new_tensor_handle);
+const Shim kNewStringHandle = SHIM(torch_new_string_handle);
+const Shim kStringCStr = SHIM(torch_string_c_str);
+const Shim kStringLength = SHIM(torch_string_length);
+const Shim kNewList = SHIM(torch_new_list_reserve_size);
+const Shim kListPushBack = SHIM(torch_list_push_back);
+const Shim kListSize = SHIM(torch_list_size);
+const Shim kListGetItem = SHIM(torch_list_get_item);
+const Shim kListSetItem = SHIM(torch_list_set_item);
+
+// While it lives, libtorch numbers its enums otherwise, as a later one may. The
+// executable's own definition of a symbol comes before libtorch's, for the
+// library under test and, where libtorch calls itself through its procedure
+// linkage table, for libtorch too.
 int32_t code_offset = 0;
 struct Renumbered {
-  Renumbered() {
-    code_offset = 100;
+  explicit Renumbered(int32_t offset) {
+    code_offset = offset;
   }
   ~Renumbered() {
     code_offset = 0;
@@ -67,21 +105,6 @@ struct Renumbered {
       reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name))
 
 extern "C" {
-
-AOTITorchError aoti_torch_new_tensor_handle(
-    AtenTensorHandle handle, AtenTensorHandle* result) {
-  NEXT(aoti_torch_new_tensor_handle);
-  return fails(kNewTensorHandle) ? TORCH_FAILURE : next(handle, result);
-}
-AOTITorchError torch_new_string_handle(
-    const char* data, size_t size, StringHandle* result) {
-  NEXT(torch_new_string_handle);
-  return fails(kNewStringHandle) ? TORCH_FAILURE : next(data, size, result);
-}
-AOTITorchError torch_string_c_str(StringHandle handle, const char** data) {
-  NEXT(torch_string_c_str);
-  return fails(kStringCStr) ? TORCH_FAILURE : next(handle, data);
-}
 
 #define CODE(name)               \
   int32_t name() {               \
@@ -306,11 +329,15 @@ struct Kernel {
   std::string from; // where the learner's functions are
   std::string to;
 };
+// The T of the learner's Slot<T>.
+std::string part_of(const std::string& cpp) {
+  return cpp.rfind("vector", 0) == 0  ? "std::vector<T>"
+      : cpp.rfind("optional", 0) == 0 ? "std::optional<T>"
+                                      : cpp;
+}
 Kernel echoes(const char* op, const char* type, const std::string& cpp) {
   const std::string does = "Slot<" + cpp + ">: stack[0] = from(to(stack[0]))";
-  const std::string part = cpp.rfind("vector", 0) == 0 ? "std::vector<T>"
-      : cpp.rfind("optional", 0) == 0                  ? "std::optional<T>"
-                                                       : cpp;
+  const std::string part = part_of(cpp);
   return {
       op,
       type,
@@ -319,7 +346,10 @@ Kernel echoes(const char* op, const char* type, const std::string& cpp) {
       "slot.h: static " + part + " to("};
 }
 Kernel releases(const char* op, const char* type, const std::string& cpp) {
-  const std::string after = "slot.h: static std::vector<T> to(";
+  const std::string part = part_of(cpp);
+  const std::string after = part == "std::vector<T>"
+      ? "slot.h: static std::vector<T> to("
+      : "slot.h: struct Slot<" + part + ">";
   return {op, type, "Slot<" + cpp + ">::release(stack[0])", after, after};
 }
 const Kernel kTensor = echoes("raw_tensor", "Tensor", "Tensor");
@@ -335,6 +365,10 @@ const Kernel kNestedDtypes =
     echoes("raw_nested_dtypes", "ScalarType[][]", "vector<vector<ScalarType>>");
 const Kernel kMaybeTensors =
     echoes("raw_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>");
+const Kernel kReleaseInts =
+    releases("release_ints", "int[]", "vector<int64_t>");
+const Kernel kReleaseMaybeTensors =
+    releases("release_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>");
 
 using Make = std::function<StableIValue()>;
 
@@ -383,7 +417,7 @@ void require_clean(const Kernel& kernel, const std::string& wrong) {
   const bool in_return = wrong.find(" return ", wrong.rfind('\n', fault)) <
       wrong.find('\n', fault);
   const bool in_argument = fault != std::string::npos && !in_return;
-  const bool in_to = in_argument || wrong.rfind("torch_string_c_str", 0) == 0;
+  const bool in_to = in_argument || wrong.rfind("torch_string_", 0) == 0;
   INFO("look at ", in_to ? kernel.to : kernel.from);
   REQUIRE_CLEAN(wrong);
 }
@@ -402,27 +436,53 @@ void check_released(const Kernel& kernel, const Make& make) {
 }
 
 // A call in which the n-th call of a shim fails throws, and nothing is left
-// behind.
+// behind. (`release` must not throw.)
 void check_failure(
-    Shim shim, const Kernel& kernel, const Make& make, int n = 1) {
-  constexpr const char* kNames[] = {
-      "aoti_torch_new_tensor_handle",
-      "torch_new_string_handle",
-      "torch_string_c_str"};
+    const Shim& shim, const Kernel& kernel, const Make& make, int n = 1) {
+  const bool throws = kernel.op.rfind("release", 0) != 0;
+  const Replaced in_library(
+      reinterpret_cast<const void*>(kernel_of(kernel.op)),
+      shim.name,
+      shim.failing);
   require_clean(
       kernel, watch({}, [&](Watch& watched) {
         const std::string text = thrown([&] {
-          call_watched(watched, kernel, make, false, [&] {
-            calls_until_failure[shim] = n;
-          });
+          call_watched(
+              watched, kernel, make, false, [&] { calls_until_failure = n; });
         });
-        calls_until_failure[shim] = 0;
-        if (text.empty()) {
+        calls_until_failure = 0;
+        if (throws && text.empty()) {
           throw std::runtime_error(
-              std::string(kNames[shim]) +
+              std::string(shim.name) +
               " failed, and the code that it returned was not looked at");
         }
       }));
+}
+// Each of the first calls in turn: `release` may ask in vain after them.
+void check_failures(
+    int first, const Shim& shim, const Kernel& kernel, const Make& make) {
+  {
+    const Replaced in_library(
+        reinterpret_cast<const void*>(kernel_of(kernel.op)),
+        shim.name,
+        shim.failing);
+    calls = 0;
+    StableIValue slot = make();
+    kernel_of(kernel.op)(&slot, 1, 1);
+    if (kernel.op.rfind("release", 0) != 0) {
+      slots::release(kernel.type, slot);
+    }
+  }
+  for (int n = std::min(first, calls); n > 0; --n) {
+    check_failure(shim, kernel, make, n);
+  }
+}
+// Each in turn, and all that follow it as well.
+void check_failures_for_good(
+    int first, const Shim& shim, const Kernel& kernel, const Make& make) {
+  for_good = true;
+  check_failures(first, shim, kernel, make);
+  for_good = false;
 }
 
 // Nothing is left behind by a conversion that is refused. Gives the text.
@@ -493,6 +553,35 @@ void check_device(DeviceType type, int32_t index) {
   check_to(kDevice, number, slot);
 }
 
+// Names of C++ functions of namespace wb, but those of the tests, that the
+// library under test shows to others.
+std::string exported() {
+  Dl_info info;
+  link_map* map = nullptr;
+  dladdr1(
+      reinterpret_cast<const void*>(kernel_of("raw_tensor")),
+      &info,
+      reinterpret_cast<void**>(&map),
+      RTLD_DL_LINKMAP);
+  const char* names = nullptr;
+  size_t size = 0;
+  for (const ElfW(Dyn)* at = map->l_ld; at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_STRTAB) {
+      names = reinterpret_cast<const char*>(at->d_un.d_ptr);
+    } else if (at->d_tag == DT_STRSZ) {
+      size = at->d_un.d_val;
+    }
+  }
+  std::string found;
+  for (size_t i = 0; i < size; i += std::string(names + i).size() + 1) {
+    const std::string name = names + i;
+    if (name.rfind("_ZN2wb", 0) == 0 && name.rfind("_ZN2wb5probe", 0) != 0) {
+      found += (found.empty() ? "" : ", ") + name;
+    }
+  }
+  return found;
+}
+
 // What has no code is refused by a text that names its type.
 template <class E>
 void check_refused(const Type& type, E end) {
@@ -539,6 +628,23 @@ TEST_CASE(
     check(kInt, bits(random.integer(INT64_MIN, INT64_MAX)));
     check(kFloat, bits(double{random.normal(1e6)}));
   }
+  // A code, as the enums of the next step have them.
+  for (const int32_t value : {7, 0, -2, INT32_MIN, INT32_MAX}) {
+    const StableIValue slot = static_cast<uint32_t>(value);
+    const std::string number = std::to_string(value);
+    require_same(
+        kFromBits,
+        "from_bits<int32_t>(" + number + ")",
+        hex(call("from_bits", slot)),
+        hex(slot));
+    for (const StableIValue behind : {uint64_t{0}, ~uint64_t{0} << 32}) {
+      require_same(
+          kToBits,
+          "to_bits<int32_t>(" + hex(slot | behind) + ")",
+          std::to_string(static_cast<int64_t>(call("to_bits", slot | behind))),
+          number);
+    }
+  }
 }
 
 TEST_CASE(
@@ -558,14 +664,27 @@ TEST_CASE(
       check_echo(kDevice, bits(Device(type, index)));
     }
   }
+  // libtorch has no such devices yet; a slot has room for them.
+  for (const int32_t index : {128, 300, INT32_MAX}) {
+    check_device(DeviceType::CUDA, index);
+  }
   check_device(DeviceType::CPU, 0);
   check_device(DeviceType::CPU, -1);
 
-  SUBCASE("another libtorch, in which each code is 100 more") {
-    const Renumbered renumbered;
-    check_enums();
-    check_device(DeviceType::CPU, -1);
-    check_device(DeviceType::CUDA, 2);
+  for (const int32_t offset : {100, 1000, -1000}) { // a code has 32 bits
+    const std::string name = "another libtorch, in which each code is " +
+        std::to_string(std::abs(offset)) + (offset < 0 ? " less" : " more");
+    SUBCASE(name.c_str()) {
+      const Renumbered renumbered(offset);
+      check_enums();
+      check_device(DeviceType::CPU, -1);
+      check_device(DeviceType::CUDA, 2);
+    }
+  }
+  SUBCASE("the functions are hidden: extensions have each their own") {
+    if (const std::string names = exported(); !names.empty()) {
+      FAIL("other libraries see ", names.substr(0, 200));
+    }
   }
   SUBCASE("what has no code is refused, and its type is named") {
     check_refused(kDtype, ScalarType::NumOptions);
@@ -583,6 +702,8 @@ TEST_CASE(
     CHECK(refused("to_layout", 999) == Contains("Layout"));
     CHECK(refused("to_memory_format", 999) == Contains("MemoryFormat"));
     CHECK(refused("to_device", uint64_t{99} << 32) == Contains("DeviceType"));
+    const auto xla = static_cast<StableIValue>(DeviceType::XLA);
+    CHECK(refused("from_device", xla << 32) == Contains("DeviceType"));
   }
 }
 
@@ -605,6 +726,7 @@ TEST_CASE(
     theirs::to<Tensor>(call("echo_tensor", make()));
     theirs::to<Tensor>(call("raw_tensor", from_tensor(tensor(1))));
   }));
+  check_released(releases("release_tensor", "Tensor", "Tensor"), make);
   SUBCASE("no new handle can be made") {
     check_failure(kNewTensorHandle, kTensor, make);
   }
@@ -628,8 +750,18 @@ TEST_CASE(
         "a string", [&] { to_string(call("raw_str", from_string(value))); }));
   }
   const auto make = [&] { return from_string(text); };
+  const auto empty = [] { return from_string(""); };
+  check_released(releases("release_str", "str", "std::string"), make);
+  check_released(releases("release_by_owner", "str", "std::string"), make);
+  check_echoed(
+      {"hand_over", "str", "hand_over()", kString.from, kString.to}, make);
   SUBCASE("the text cannot be had") {
-    check_failure(kStringCStr, kString, make);
+    check_failures(1, kStringCStr, kString, make);
+    check_failures(1, kStringCStr, kString, empty);
+  }
+  SUBCASE("the length cannot be had") {
+    check_failures(1, kStringLength, kString, make);
+    check_failures(1, kStringLength, kString, empty);
   }
   SUBCASE("no new string can be made") {
     check_failure(kNewStringHandle, kString, make);
@@ -680,6 +812,15 @@ TEST_CASE(
     theirs::to<std::optional<Tensor>>(call("echo_maybe_tensor", make()));
   }));
 
+  SUBCASE("it is released unread") {
+    check_released(
+        releases("release_maybe_int", "int?", "optional<int64_t>"),
+        [] { return from_slot(0); });
+    const Kernel kernel =
+        releases("release_maybe_tensor", "Tensor?", "optional<Tensor>");
+    check_released(kernel, make);
+    check_released(kernel, none);
+  }
   SUBCASE("the value cannot be converted from its slot") {
     const std::string text =
         check_refused_value(kMaybeDtype, [] { return from_slot(999); });
@@ -706,6 +847,7 @@ TEST_CASE(
   const StableIValue code = bits(ScalarType::Half);
   check_echoed(kInts, ints({3, 1, 2}));
   check_echoed(kInts, ints({}));
+  check_echoed(echoes("raw_bools", "bool[]", "vector<bool>"), ints({1, 0, 1}));
   check_echoed(kTensors, [&] {
     return from_slots({from_tensor(x), from_tensor(y), from_tensor(x)});
   });
@@ -727,7 +869,8 @@ TEST_CASE(
     random_ints.push_back(random.integer(INT64_MIN, INT64_MAX));
   }
   for (const Ints& ints : lists) {
-    CHECK(theirs::to<Ints>(call("echo_ints", bits(ints))) == ints);
+    const auto echoed = theirs::to<Ints>(call("echo_ints", bits(ints)));
+    CHECK(echoed == ints);
     CHECK(
         theirs::to<Maybe>(call("echo_maybe_ints", bits(Maybe(ints)))) == ints);
   }
@@ -751,6 +894,30 @@ TEST_CASE(
     REQUIRE(maybe[0].has_value());
     CHECK(maybe[0]->data_ptr() == x.data_ptr());
     CHECK(!maybe[1].has_value());
+  }
+  SUBCASE("more elements than 16 bits count") {
+    const Ints many(70000, 1);
+    const auto echoed = theirs::to<Ints>(call("echo_ints", bits(many)));
+    CHECK(echoed.size() == many.size());
+  }
+  SUBCASE("a function of libtorch's fails") {
+    const auto three = ints({0, 0, 0}); // none is left to be released
+    check_failures(1, kNewList, kInts, three);
+    check_failures(3, kListPushBack, kInts, three);
+    check_failures(1, kListSize, kInts, three);
+    check_failures(3, kListGetItem, kInts, three);
+    check_failures(3, kListSetItem, kInts, three);
+    check_failure(kNewTensorHandle, kTensors, [&] {
+      return from_slots({from_tensor(x)});
+    });
+  }
+  SUBCASE("an element is refused, and there is no other") {
+    const std::string text = check_refused_value(
+        kNestedDtypes, [] { return from_slots({from_slots({999})}); });
+    CHECK(said(text) == Contains("ScalarType"));
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(kInts, ints({0, 0, 0}));
   }
   REQUIRE_CLEAN(left_behind("a list", [&] {
     theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));
@@ -787,9 +954,8 @@ TEST_CASE(
         releases("release_tensors", "Tensor[]", "vector<Tensor>"), [&] {
           return from_slots({from_tensor(x), from_tensor(y)});
         });
-    const Kernel ints = releases("release_ints", "int[]", "vector<int64_t>");
-    check_released(ints, [] { return from_slots({1, 0, 2}); });
-    check_released(ints, [] { return from_slots({}); });
+    check_released(kReleaseInts, [] { return from_slots({1, 0, 2}); });
+    check_released(kReleaseInts, [] { return from_slots({}); });
     check_released(
         releases(
             "release_nested_dtypes",
@@ -798,12 +964,14 @@ TEST_CASE(
         [&] {
           return from_slots({dtypes(good), from_slots({})});
         });
-    check_released(
-        releases(
-            "release_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>"),
-        [&] {
-          return from_slots({from_slot(from_tensor(x)), 0});
-        });
+    check_released(kReleaseMaybeTensors, [&] {
+      return from_slots({from_slot(from_tensor(x)), 0});
+    });
+    check_released(kReleaseMaybeTensors, maybe_four);
+    LOOK_AT("slot.h", "static std::vector<T> to(");
+    if (!function<bool()>("wb02_release_is_noexcept")()) {
+      FAIL("Slot<std::vector<T>>::release is not marked noexcept");
+    }
   }
   // One that comes later cannot be converted either: the text is the first's.
   SUBCASE("element 2 of 5 is a list with the code 999, which no dtype has") {
@@ -813,6 +981,38 @@ TEST_CASE(
     });
     CHECK(said(text) == Contains("ScalarType"));
     CHECK(said(text) == Contains("999"));
+  }
+  // What cannot be had owns nothing here; all the rest is released.
+  SUBCASE("release asks in vain") {
+    const auto ints = [] { return from_slots({1, 0, 2}); };
+    const auto none_first = [&] {
+      return from_slots({0, from_slot(from_tensor(x)), 0});
+    };
+    check_failures_for_good(1, kListSize, kReleaseInts, ints);
+    check_failures_for_good(3, kListGetItem, kReleaseInts, ints);
+    check_failure(kListGetItem, kReleaseMaybeTensors, none_first);
+  }
+  SUBCASE("a function of libtorch's fails, and goes on failing") {
+    const auto ints = [] { return from_slots({1, 0, 2}); };
+    check_failures_for_good(1, kListSize, kInts, ints);
+    check_failures_for_good(3, kListGetItem, kInts, ints);
+    check_failures_for_good(3, kListSetItem, kInts, ints);
+  }
+  SUBCASE("a function of libtorch's fails, once") {
+    const std::pair<Kernel, Make> lists[] = {
+        {kTensors, four}, {kMaybeTensors, maybe_four}};
+    for (const auto& [kernel, make] : lists) {
+      check_failures(4, kNewTensorHandle, kernel, make);
+      check_failures(1, kNewList, kernel, make);
+      check_failures(1, kListSize, kernel, make);
+      check_failures(4, kListGetItem, kernel, make);
+      check_failures(4, kListSetItem, kernel, make);
+    }
+    const auto nested = [&] {
+      return from_slots({dtypes(good), dtypes(good)});
+    };
+    check_failures(3, kNewList, kNestedDtypes, nested);
+    check_failures(4, kListSetItem, kNestedDtypes, nested);
   }
   SUBCASE("no handle can be made for the third of four tensors") {
     check_failure(kNewTensorHandle, kTensors, four, 3);
@@ -1035,7 +1235,11 @@ TEST_CASE("02 the headers lose what they hold when an element throws") {
 
   const Tensor x = tensor(5);
   const double handles_before_the_third = lost([&] {
-    calls_until_failure[kNewTensorHandle] = 3;
+    const Replaced in_headers(
+        reinterpret_cast<const void*>(&from_tensor),
+        kNewTensorHandle.name,
+        kNewTensorHandle.failing);
+    calls_until_failure = 3;
     refusal([&] { theirs::from(std::vector<Tensor>{x, x, x, x}); });
   });
   CHECK(handles_before_the_third == 2);
