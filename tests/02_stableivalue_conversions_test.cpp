@@ -84,6 +84,9 @@ const Shim kListSize = SHIM(torch_list_size);
 const Shim kListGetItem = SHIM(torch_list_get_item);
 const Shim kListSetItem = SHIM(torch_list_set_item);
 
+// The same for the headers in this program: the n-th new handle of a tensor.
+int handles_until_failure = 0;
+
 // While it lives, libtorch numbers its enums otherwise, as a later one may. The
 // executable's own definition of a symbol comes before libtorch's, for the
 // library under test and, where libtorch calls itself through its procedure
@@ -105,6 +108,14 @@ struct Renumbered {
       reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name))
 
 extern "C" {
+
+AOTITorchError aoti_torch_new_tensor_handle(
+    AtenTensorHandle handle, AtenTensorHandle* result) {
+  NEXT(aoti_torch_new_tensor_handle);
+  return handles_until_failure > 0 && --handles_until_failure == 0
+      ? TORCH_FAILURE
+      : next(handle, result);
+}
 
 #define CODE(name)               \
   int32_t name() {               \
@@ -1235,11 +1246,7 @@ TEST_CASE("02 the headers lose what they hold when an element throws") {
 
   const Tensor x = tensor(5);
   const double handles_before_the_third = lost([&] {
-    const Replaced in_headers(
-        reinterpret_cast<const void*>(&from_tensor),
-        kNewTensorHandle.name,
-        kNewTensorHandle.failing);
-    calls_until_failure = 3;
+    handles_until_failure = 3;
     refusal([&] { theirs::from(std::vector<Tensor>{x, x, x, x}); });
   });
   CHECK(handles_before_the_third == 2);
