@@ -781,10 +781,9 @@ TEST_CASE(
       {"Tensor, Tensor?, Tensor, Tensor", false}};
   for (const auto& [returns, same] : rows) {
     if (function<bool(const char*)>("wb03_same_backwards")(returns) != same) {
-      FAIL(
-          "a call by name that returns (",
-          std::string(returns),
-          same ? ") is refused" : ") compiles");
+      const std::string call =
+          "a call by name that returns (" + std::string(returns) + ")";
+      FAIL(call, std::string(same ? " is refused" : " compiles"));
     }
   }
 }
