@@ -3,8 +3,8 @@
 // them: on which device and stream, with how many threads. Nothing runs. It is
 // as strict as CUDA may be: a kernel that is not loaded yet cannot be launched
 // while a graph is captured, unless the thread has asked for the relaxed mode.
-// Tensors are on the CPU and, while a Pretend lives, say that they are on
-// cuda:1.
+// Tensors are on the CPU and, while a Pretend lives, say that they are on its
+// device.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -37,19 +38,25 @@ constexpr std::array<int, 2> kMultiprocessors = {132, 58}; // of each device
 
 struct State {
   bool on = false;
-  bool seen = false;  // the library under test uses this run time
-  int device = 0;     // the current one
-  int error = 0;      // what cudaGetLastError gives next
-  int fail_next = 0;  // what the next launch makes of it
-  int forbidden = 0;  // calls that wait or allocate
-  int mode = kGlobal; // of this thread
+  bool seen = false;      // the library under test uses this run time
+  int home = 1;           // where tensors are
+  int device = 0;         // the current one
+  int turn = 0;           // how often PyTorch has taken another stream
+  bool no_stream = false; // libtorch cannot say which is current
+  int error = 0;          // what cudaGetLastError gives next
+  int fail_next = 0;      // what the next launch makes of it
+  int forbidden = 0;      // calls that wait or allocate
+  int mode = kGlobal;     // of this thread
   bool capturing = false;
   std::array<int, 2> asked{};               // how often for its multiprocessors
   std::set<const void*> loaded;             // kernels
   std::map<const void*, std::string> names; // as the compiler mangles them
   uint64_t blocks = 0, threads = 0; // of the last launch, were it refused
   std::vector<Launch> launches;
-  std::set<const void*> on_cpu; // data of tensors that stay on the CPU
+  // Told of each, with the kernel's arguments.
+  std::function<void(const Launch&, void** arguments)> compute;
+  // Where the tensors of some data are that are not at home; -1: the CPU.
+  std::map<const void*, int> elsewhere;
   // Kernels by dispatch key and name, as they were registered.
   std::map<TorchLibraryHandle, std::string> keys;
   std::map<std::string, void (*)(StableIValue*, uint64_t, uint64_t)> kernels;
@@ -60,7 +67,8 @@ inline State& state() {
 }
 
 inline void* stream_of(int device) {
-  return reinterpret_cast<void*>(uintptr_t{0x5000} + unsigned(device));
+  return reinterpret_cast<void*>(
+      uintptr_t{0x5000} + unsigned(16 * state().turn + device));
 }
 
 template <class Function>
@@ -73,11 +81,14 @@ Function* real(Function*, const char* name) {
 }
 #define REAL(name) pretend::real(&name, #name)
 
-// While it lives, the tensors are on cuda:1, and cuda:0 is the current device.
+// While it lives, the tensors are on one device, and another may be current.
 struct Pretend {
-  Pretend() {
+  explicit Pretend(int home = 1, int current = 0) {
     state().on = true;
-    state().device = 0;
+    state().home = home;
+    state().device = current;
+    state().turn = 0;
+    state().no_stream = false;
     state().error = state().fail_next = state().forbidden = 0;
     state().mode = kGlobal;
     state().capturing = false;
@@ -86,7 +97,8 @@ struct Pretend {
   }
   ~Pretend() {
     state().on = false;
-    state().on_cpu.clear();
+    state().compute = nullptr;
+    state().elsewhere.clear();
   }
 };
 
@@ -118,15 +130,19 @@ AOTITorchError torch_library_impl(
   return REAL(torch_library_impl)(self, name, kernel, version);
 }
 
-static bool pretends(AtenTensorHandle tensor) {
+// The index of the device that is pretended, or -1.
+static int pretended(AtenTensorHandle tensor) {
   auto& state = pretend::state();
   void* data = nullptr;
-  return state.on && aoti_torch_get_data_ptr(tensor, &data) == 0 &&
-      state.on_cpu.count(data) == 0;
+  if (!state.on || aoti_torch_get_data_ptr(tensor, &data) != 0) {
+    return -1;
+  }
+  const auto found = state.elsewhere.find(data);
+  return found == state.elsewhere.end() ? state.home : found->second;
 }
 AOTITorchError aoti_torch_get_device_type(
     AtenTensorHandle tensor, int32_t* type) {
-  if (pretends(tensor)) {
+  if (pretended(tensor) >= 0) {
     *type = aoti_torch_device_type_cuda();
     return TORCH_SUCCESS;
   }
@@ -134,8 +150,8 @@ AOTITorchError aoti_torch_get_device_type(
 }
 AOTITorchError aoti_torch_get_device_index(
     AtenTensorHandle tensor, int32_t* index) {
-  if (pretends(tensor)) {
-    *index = 1;
+  if (const int device = pretended(tensor); device >= 0) {
+    *index = device;
     return TORCH_SUCCESS;
   }
   return REAL(aoti_torch_get_device_index)(tensor, index);
@@ -163,6 +179,9 @@ AOTITorchError aoti_torch_delete_device_guard(DeviceGuardHandle guard) {
 // As the number of a stream PyTorch has another value than the stream itself.
 AOTITorchError aoti_torch_get_current_stream(
     int32_t index, StreamHandle* made) {
+  if (pretend::state().no_stream) {
+    return TORCH_FAILURE;
+  }
   *made = reinterpret_cast<StreamHandle>(new int(index));
   return TORCH_SUCCESS;
 }
@@ -181,6 +200,9 @@ torch_stream_native_handle(StreamHandle stream, void** native) {
 }
 __attribute__((visibility("default"))) AOTITorchError
 aoti_torch_get_current_cuda_stream(int32_t index, void** stream) {
+  if (pretend::state().no_stream) {
+    return TORCH_FAILURE;
+  }
   *stream = pretend::stream_of(index);
   return TORCH_SUCCESS;
 }
@@ -222,7 +244,12 @@ EXPORTED void __cudaRegisterFunction(
 }
 
 EXPORTED int cudaLaunchKernel(
-    const void* kernel, Dim3 grid, Dim3 block, void**, size_t, void* stream) {
+    const void* kernel,
+    Dim3 grid,
+    Dim3 block,
+    void** arguments,
+    size_t,
+    void* stream) {
   auto& state = pretend::state();
   const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
@@ -240,6 +267,9 @@ EXPORTED int cudaLaunchKernel(
   }
   state.loaded.insert(kernel);
   state.launches.push_back({kernel, blocks, threads, state.device, stream});
+  if (state.compute) {
+    state.compute(state.launches.back(), arguments);
+  }
   return 0;
 }
 struct LaunchConfig { // cudaLaunchConfig_t

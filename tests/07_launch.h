@@ -10,10 +10,6 @@
 #include <string>
 #include <vector>
 
-// Addresses where no memory is: what is noted there is the launch's own.
-constexpr uint64_t kInput = uint64_t{1} << 50;
-constexpr uint64_t kOut = uint64_t{3} << 50;
-
 // Of [rows, 2d] without gaps.
 inline Trace traced(
     int size,
@@ -69,15 +65,24 @@ inline bool has_element(const Trace& t, uint64_t element) {
       left / row_stride < rows;
 }
 
+// Those of the blocks that run.
+inline uint64_t elements_of(const Trace& t) {
+  const auto n = static_cast<uint64_t>(t.rows * t.d);
+  const auto in_block = t.threads * static_cast<uint64_t>(t.in_flight) *
+      static_cast<uint64_t>(std::max(t.width, 1));
+  const uint64_t blocks = (n + in_block - 1) / in_block;
+  return t.ends == 0 || blocks <= 2 * t.ends
+      ? n
+      : n - (blocks - 2 * t.ends) * in_block;
+}
+
 // "" if each element of the output is written once, by a thread that has read
 // its two operands, nothing else is read, and neighbours work side by side.
 inline std::string first_mistake(Trace t) {
   std::vector<Access> accesses;
   t.to = &accesses;
   t.note = [](void* to, const Access& access) {
-    if (access.address >= kInput / 2 && access.address < 2 * kOut) {
-      static_cast<std::vector<Access>*>(to)->push_back(access);
-    }
+    static_cast<std::vector<Access>*>(to)->push_back(access);
   };
   workbook::function<void(const Trace&)>("wb07_probe_trace")(t);
 
@@ -90,7 +95,7 @@ inline std::string first_mistake(Trace t) {
   std::vector<char> written(t.ends == 0 ? n : 1 << 20);
   std::vector<uint64_t> read;         // by this thread
   std::vector<uint64_t> mine, before; // first elements of vectors written
-  uint64_t thread = 0;
+  uint64_t thread = 0, results = 0;
   bool wrote = false;
   const auto self = [&] {
     std::ostringstream who;
@@ -112,6 +117,7 @@ inline std::string first_mistake(Trace t) {
   const bool plain = t.width == 0;
   const auto finish = [&] {
     const bool same_block = thread % t.threads != 1 % t.threads;
+    std::sort(mine.begin(), mine.end()); // in whatever order they were written
     for (size_t i = 0; i < mine.size() && i < before.size(); ++i) {
       if (same_block && t.threads > 1 && mine[i] - before[i] != width) {
         text << self() << " writes element " << mine[i]
@@ -175,6 +181,7 @@ inline std::string first_mistake(Trace t) {
       text << ": has a number of 32 bits wrapped round?";
       return text.str();
     }
+    ++results;
     if (++written[element % written.size()] > 1) {
       text << "output element " << element
            << " is written twice, the second time by " << self();
@@ -201,5 +208,45 @@ inline std::string first_mistake(Trace t) {
          << " is never written";
     return text.str();
   }
+  const uint64_t elements = elements_of(t);
+  if (results != elements) {
+    text << "of the first and the last " << t.ends << " blocks, which have "
+         << elements << " elements, " << results
+         << " are written: has a number of 32 bits wrapped round?";
+    return text.str();
+  }
   return "";
+}
+
+// "" if each thread of the gradient's kernel reads its element of the gradient
+// and its two operands, and writes where these lie.
+inline std::string first_mistake_of_gradient(Trace t) {
+  std::vector<Access> accesses;
+  t.to = &accesses;
+  t.note = [](void* to, const Access& access) {
+    static_cast<std::vector<Access>*>(to)->push_back(access);
+  };
+  workbook::function<void(const Trace&)>("wb07_probe_trace_backward")(t);
+  const auto size = static_cast<uint64_t>(t.size);
+  const auto d = static_cast<uint64_t>(t.d);
+  const auto n = static_cast<uint64_t>(t.rows) * d;
+  uint64_t results = 0;
+  for (const Access& access : accesses) {
+    const uint64_t i = access.thread - 1;
+    const uint64_t gate = i / d * 2 * d + i % d, up = gate + d;
+    const uint64_t base = access.write ? kOut : kInput;
+    const uint64_t element = (access.address - base) / size;
+    const bool grad = !access.write && element == i;
+    const uint64_t operand = access.write ? element : element - n;
+    if (i >= n || (!grad && operand != gate && operand != up)) {
+      std::ostringstream text;
+      text << "thread " << i % t.threads << " of block " << i / t.threads
+           << " has element " << i << " of " << n << ", and "
+           << (access.write ? "writes" : "reads") << " that of another: has a "
+           << "number of 32 bits wrapped round?";
+      return text.str();
+    }
+    results += access.write;
+  }
+  return results == 2 * elements_of(t) ? "" : "some results are never written";
 }

@@ -23,8 +23,12 @@ namespace {
 const Trace* trace = nullptr;
 
 void note(bool write, const void* address) {
+  const auto at = reinterpret_cast<uint64_t>(address);
+  if (at < kInput / 2 || at >= 2 * kOut) {
+    return; // a copy of the kernel's own
+  }
   const uint64_t self = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x + 1;
-  trace->note(trace->to, {reinterpret_cast<uint64_t>(address), self, write});
+  trace->note(trace->to, {at, self, write});
 }
 
 // An element that says where it is copied from and assigned to. It holds
@@ -42,9 +46,29 @@ struct alignas(Size) Element {
     return *this;
   }
   explicit operator float() const {
+    note(false, this);
     return 1;
   }
   char bytes[Size];
+};
+
+// The op's functor. By Precise, so that what a later step chooses is not seen
+// before it; or by what it chooses.
+struct Silu {
+  template <typename Math>
+  float operator()(Math math, float gate, float up) const {
+    return chosen ? wb::SiluAndMul()(math, gate, up)
+                  : wb::SiluAndMul()(wb::Precise(), gate, up);
+  }
+  bool chosen;
+};
+
+// Of the gradient, only where its kernel reads and writes.
+struct Untouched {
+  template <typename Math>
+  wb::Gradients operator()(Math, float grad, float gate, float up) const {
+    return {grad * gate, up};
+  }
 };
 
 template <typename Kernel, typename... Arguments>
@@ -72,7 +96,7 @@ void run_vectorized(const Launch& t, uint64_t ends) {
       int64_t{t.threads} * K,
       vectors,
       ends,
-      wb::vectorized<T, N, K, wb::Split, wb::SiluAndMul>,
+      wb::vectorized<T, N, K, wb::Split, Silu>,
       wb::Params<T>{
           input + t.gate,
           input + t.up,
@@ -80,7 +104,7 @@ void run_vectorized(const Launch& t, uint64_t ends) {
           t.row_stride,
           static_cast<uint32_t>(vectors),
           wb::FastDivmod(static_cast<uint32_t>(t.d / N))},
-      wb::SiluAndMul());
+      Silu{t.chosen});
 }
 
 template <typename T>
@@ -104,7 +128,7 @@ void run(const Launch& t, uint64_t ends = 0) {
           t.threads,
           t.rows * t.d,
           ends,
-          wb::plain<T, wb::SiluAndMul>,
+          wb::plain<T, Silu>,
           input + t.gate,
           input + t.up,
           reinterpret_cast<T*>(t.out),
@@ -112,7 +136,7 @@ void run(const Launch& t, uint64_t ends = 0) {
           t.column_stride,
           t.d,
           t.rows * t.d,
-          wb::SiluAndMul());
+          Silu{t.chosen});
     }
     default:
       throw std::invalid_argument("the probe has no such launch");
@@ -124,6 +148,26 @@ void run(const Launch& t, uint64_t ends = 0) {
 EXPORT void wb07_probe_trace(const Trace& t) {
   trace = &t;
   t.size == 2 ? run<Element<2>>(t, t.ends) : run<Element<4>>(t, t.ends);
+}
+
+// Gradient and input lie one behind the other.
+EXPORT void wb07_probe_trace_backward(const Trace& t) {
+  using T = Element<2>;
+  trace = &t;
+  const int64_t n = t.rows * t.d;
+  const auto* const grad = reinterpret_cast<const T*>(t.input);
+  run_blocks(
+      t,
+      t.threads,
+      n,
+      t.ends,
+      wb::plain_backward<T, Untouched>,
+      grad,
+      grad + n,
+      reinterpret_cast<T*>(t.out),
+      t.d,
+      n,
+      Untouched());
 }
 
 EXPORT void wb07_probe_compute(c10::ScalarType dtype, const Launch& t) {
@@ -193,6 +237,8 @@ EXPORT float wb07_probe_fast_sigmoid(float x) {
 EXPORT bool wb07_probe_is_fast(int size) {
   using wb::Fast;
   using wb::math_for;
-  return size == 2 ? std::is_same_v<math_for<uint16_t>, Fast>
+  return size == 2 ? std::is_same_v<math_for<uint16_t>, Fast> &&
+          std::is_same_v<math_for<c10::Half>, Fast> &&
+          std::is_same_v<math_for<c10::BFloat16>, Fast>
                    : std::is_same_v<math_for<float>, Fast>;
 }

@@ -5,6 +5,10 @@
 
 #include <cstdint>
 
+// Addresses where no memory is: what is noted there is the launch's own.
+constexpr uint64_t kInput = uint64_t{1} << 50;
+constexpr uint64_t kOut = uint64_t{3} << 50;
+
 struct Access {
   uint64_t address;
   uint64_t thread;
@@ -24,6 +28,7 @@ struct Launch {
   int64_t column_stride;
   int64_t gate; // elements before each operand's first
   int64_t up;
+  bool chosen; // by the arithmetic that math_for chooses, else by Precise
 };
 
 // One to be traced. Nothing is read or written at the addresses.
