@@ -11,6 +11,7 @@
 #include "testing/library.h"
 #include "testing/random.h"
 #include "testing/schema.h"
+#include "testing/sparse.h"
 #include "testing/watch.h"
 
 #include <doctest/doctest.h>
@@ -26,11 +27,14 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -49,6 +53,27 @@ using torch::stable::detail::StableLibrary;
 namespace {
 bool watching = false;
 int sizes_read = 0;
+
+// Of a loop that is shared by threads, only the first and the last turns run:
+// so many. 0: all of it.
+int64_t ends = 0;
+// By so many threads, on whatever machine. 0: by libtorch's.
+int64_t threads = 0;
+
+// For as long as this lives.
+struct Set {
+  Set(int64_t& where, int64_t value) : where_(where) {
+    where = value;
+  }
+  ~Set() {
+    where_ = 0;
+  }
+  Set(const Set&) = delete;
+  Set& operator=(const Set&) = delete;
+
+ private:
+  int64_t& where_;
+};
 
 template <class Function>
 Function* next(const char* name, Function*) {
@@ -79,6 +104,37 @@ AOTITorchError aoti_torch_get_stride(
 }
 AOTITorchError aoti_torch_get_numel(AtenTensorHandle tensor, int64_t* numel) {
   return next("aoti_torch_get_numel", &aoti_torch_get_numel)(tensor, numel);
+}
+AOTITorchError torch_parallel_for(
+    int64_t begin,
+    int64_t end,
+    int64_t grain_size,
+    ParallelFunc f,
+    void* context) {
+  if (ends != 0 && end - begin > 2 * ends) {
+    f(begin, begin + ends, context);
+    f(end - ends, end, context);
+    return TORCH_SUCCESS;
+  }
+  if (threads != 0 && begin < end) {
+    const int64_t share = (end - begin + threads - 1) / threads;
+    std::atomic<int64_t> missing = (end - begin + share - 1) / share;
+    std::vector<std::thread> running;
+    for (int64_t i = begin; i < end; i += share) {
+      running.emplace_back([&, i] {
+        --missing;
+        while (missing > 0) { // all begin at once, or they may never meet
+        }
+        f(i, std::min(i + share, end), context);
+      });
+    }
+    for (std::thread& thread : running) {
+      thread.join();
+    }
+    return TORCH_SUCCESS;
+  }
+  return next("torch_parallel_for", &torch_parallel_for)(
+      begin, end, grain_size, f, context);
 }
 }
 
@@ -159,9 +215,11 @@ Tensor strided(const Tensor& whole, int64_t step) {
 
 template <class T>
 std::vector<double> elements(const Tensor& source) {
-  std::vector<double> result;
-  for (const T& value : values<T>(torch::stable::contiguous(source))) {
-    result.push_back(static_cast<double>(value));
+  const Tensor all = torch::stable::contiguous(source);
+  std::vector<double> result(static_cast<size_t>(all.numel()));
+  const T* value = all.const_data_ptr<T>();
+  for (double& number : result) {
+    number = static_cast<double>(*value++);
   }
   return result;
 }
@@ -180,6 +238,7 @@ std::vector<double> exact(
     double alpha = 1,
     double limit = INFINITY) {
   std::vector<double> result;
+  result.reserve(input.size() / 2);
   for (size_t i = 0; i < input.size(); i += 2 * d) {
     for (size_t j = 0; j < d; ++j) {
       const double gate = input[i + j] + (bias.empty() ? 0 : bias[j]);
@@ -209,6 +268,54 @@ void for_each_dtype(const Check& check) {
   check(Half{});
   check(BFloat16{});
 }
+
+// The same elements, lying otherwise: apart; columns first; a part of wider
+// rows; and one row, which all rows are.
+std::vector<Tensor> lying_otherwise(const Tensor& rows) {
+  const int64_t columns = rows.size(-1);
+  Tensor whole = rows;
+  Tensor turned =
+      torch::stable::contiguous(torch::stable::transpose(whole, 0, 1));
+  Tensor wide = torch::stable::new_zeros(rows, {rows.size(0), columns + 5});
+  Tensor part = torch::stable::narrow(wide, 1, 3, columns);
+  torch::stable::copy_(part, rows);
+  const Tensor first = torch::stable::narrow(whole, 0, 0, 1);
+  const Sizes sizes = rows.sizes().vec();
+  return {
+      strided(rows, 3),
+      torch::stable::transpose(turned, 0, 1),
+      part,
+      std::get<0>(call<Tensor>("aten::expand", "", first, sizes, false))};
+}
+
+// More elements than 32 bits count, in memory of which only pages that are
+// written take room: of them [rows, 2d] and [rows, d] are made.
+struct Huge {
+  Huge(int64_t rows, int64_t d)
+      : d(d),
+        memory_in(static_cast<size_t>(rows * 2 * d)),
+        memory_out(static_cast<size_t>(rows * d)),
+        input(of(memory_in, {rows, 2 * d})),
+        out(of(memory_out, {rows, d})) {}
+
+  static Tensor of(const Sparse<BFloat16>& memory, const Sizes& sizes) {
+    return torch::stable::from_blob(
+        memory.data(),
+        sizes,
+        {sizes[1], 1},
+        torch::stable::Device(DeviceType::CPU),
+        ScalarType::BFloat16);
+  }
+  // The operands of one result.
+  void set(int64_t row, int64_t column, float gate, float up) const {
+    memory_in.data()[row * 2 * d + column] = gate;
+    memory_in.data()[row * 2 * d + d + column] = up;
+  }
+
+  int64_t d;
+  Sparse<BFloat16> memory_in, memory_out;
+  Tensor input, out;
+};
 
 // [..., 2d] -> [..., d].
 Sizes halved(Sizes sizes) {
@@ -304,11 +411,46 @@ TEST_CASE(
   SUBCASE("an input of any strides") {
     for_each_dtype([&](auto zero) {
       using T = decltype(zero);
-      const Tensor input = strided(random_tensor<T>({5, 12}, random), 3);
-      const Tensor out = random_tensor<T>({5, 6}, random);
-      REQUIRE_NOTHROW(silu_and_mul_out(out, input));
-      CHECK(difference<T>(out, exact(elements<T>(input), 6)) == "");
+      const Tensor rows = random_tensor<T>({5, 12}, random);
+      for (const Tensor& input : lying_otherwise(rows)) {
+        const Tensor out = random_tensor<T>({5, 6}, random);
+        REQUIRE_NOTHROW(silu_and_mul_out(out, input));
+        CHECK(difference<T>(out, exact(elements<T>(input), 6)) == "");
+        CHECK(elements<T>(silu_and_mul(input)) == elements<T>(out));
+      }
     });
+  }
+  SUBCASE("an exception passes, and both handles are released") {
+    const Tensor input = random_tensor<float>({2, 6}, random);
+    Tensor turned = random_tensor<float>({3, 2}, random);
+    for (const Tensor& out :
+         {random_tensor<float>({2, 4}, random), // of other sizes, for one
+          random_tensor<double>({2, 3}, random),
+          torch::stable::transpose(turned, 0, 1)}) {
+      CHECK(refusal([&] { silu_and_mul_out(out, input); }) != kNothingThrown);
+    }
+  }
+  SUBCASE("more elements than 32 bits can count") {
+    // Of long rows, and of short ones: gates at the last two results.
+    for (const auto& [rows, d] :
+         {std::pair{int64_t{3}, (int64_t{1} << 29) + 75},
+          {(int64_t{1} << 31) + 5, int64_t{1}}}) {
+      const Huge huge(rows, d);
+      const int64_t row = d == 1 ? rows - 2 : rows - 1;
+      const int64_t column = d == 1 ? 0 : d - 2;
+      huge.set(row, column, 1, 2);
+      huge.set(rows - 1, d - 1, 3, 4);
+      huge.set(0, 0, 5, 6);
+      const auto text = [&] {
+        const Set only(ends, 2);
+        return refusal([&] { silu_and_mul_out(huge.out, huge.input); });
+      }();
+      CHECK(text == kNothingThrown);
+      const BFloat16* const out = huge.memory_out.data();
+      CHECK(out[rows * d - 1] == BFloat16(float(gated(3, 4, 1, INFINITY))));
+      CHECK(out[rows * d - 2] == BFloat16(float(gated(1, 2, 1, INFINITY))));
+      CHECK(out[0] == BFloat16(float(gated(5, 6, 1, INFINITY))));
+    }
   }
   SUBCASE("what ATen gives for special values") {
     for_each_dtype([&](auto zero) {
@@ -320,14 +462,18 @@ TEST_CASE(
            T(-1000.0f),
            T(0.5f),
            T(-0.0f),
+           T(3e-6f), // subnormal in Half
+           T(1.0f),
            T(1.0f),
            T(1.0f),
            T(1.0f),
            T(1.0f),
            T(INFINITY),
-           T(1.0f)},
-          {12});
-      const auto want = exact(elements<T>(input), 6);
+           T(1.0f),
+           T(1.0f),
+           T(3e-6f)},
+          {16});
+      const auto want = exact(elements<T>(input), 8);
       CHECK(difference<T>(silu_and_mul(input), want) == "");
     });
     // Near the end of a float, and a tie, which goes to the even 49.
@@ -346,12 +492,18 @@ TEST_CASE(
     CHECK(difference<float>(out, exact(elements<float>(input), 1)) == "");
   }
   SUBCASE("one row that is larger than the cache, shared by threads") {
-    constexpr int64_t kColumns = (int64_t{1} << 19) + 75;
-    const Tensor input = random_tensor<float>({1, 2 * kColumns}, random);
-    const Tensor out = random_tensor<float>({1, kColumns}, random);
-    REQUIRE_NOTHROW(silu_and_mul_out(out, input));
-    CHECK(
-        difference<float>(out, exact(elements<float>(input), kColumns)) == "");
+    const Set shared(threads, 2);
+    const auto check = [&](auto zero) {
+      using T = decltype(zero);
+      const int64_t columns = (int64_t{1} << 20) / int64_t{sizeof(T)} + 75;
+      const Tensor input = random_tensor<T>({1, 2 * columns}, random);
+      const Tensor out = random_tensor<T>({1, columns}, random);
+      REQUIRE_NOTHROW(silu_and_mul_out(out, input));
+      const auto want = exact(elements<T>(input), static_cast<size_t>(columns));
+      CHECK(difference<T>(out, want) == "");
+    };
+    check(float{});
+    check(double{});
   }
 }
 
@@ -393,6 +545,37 @@ TEST_CASE(
   const auto b = elements<float>(bias);
   SUBCASE("Tensor: nothing else is given") {
     CHECK(difference<float>(out_of(swiglu(input)), want({}), 40) == "");
+  }
+  SUBCASE("Tensor: of any strides and shape") {
+    for (const Tensor& other : lying_otherwise(input)) {
+      const auto y = exact(elements<float>(other), 6);
+      CHECK(difference<float>(out_of(swiglu(other)), y, 40) == "");
+    }
+    for (const Sizes& sizes : kShapes) {
+      const Tensor any = random_tensor<float>(sizes, random);
+      const auto [out, amax] = swiglu(any);
+      Sizes one = halved(sizes);
+      CHECK(out.sizes().vec() == one);
+      one.back() = 1;
+      CHECK(amax.sizes().vec() == one);
+      const auto d = static_cast<size_t>(sizes.back() / 2);
+      CHECK(difference<float>(out, exact(elements<float>(any), d), 40) == "");
+    }
+  }
+  SUBCASE("a kernel is for one key: other tensors do not reach it") {
+    const auto sparse = [&](const Tensor& dense) {
+      return std::get<0>(
+          call<Tensor>("aten::to_sparse", "sparse_dim", dense, int64_t{2}));
+    };
+    const Tensor all = sparse(input);
+    const Tensor half = sparse(random_tensor<float>({5, 6}, random));
+    CHECK(refusal([&] { swiglu(all); }) == Contains("SparseCPU"));
+    CHECK(refusal([&] { silu_and_mul(all); }) == Contains("SparseCPU"));
+    CHECK(
+        refusal([&] { silu_and_mul_out(half, all); }) == Contains("SparseCPU"));
+    CHECK(refusal([&] {
+            silu_and_mul_backward(half, all);
+          }) == Contains("SparseCPU"));
   }
   SUBCASE("Tensor?: a bias, also one with strides") {
     CHECK(difference<float>(out_of(swiglu(input, bias)), want(b), 40) == "");
@@ -482,6 +665,13 @@ void check_meta(
     CHECK((results[i].device().type() == DeviceType::Meta));
     CHECK(dtype_of(results[i]) == dtype_of(input));
     CHECK(results[i].is_contiguous());
+    // A view would have the memory of what it is a part of.
+    int64_t bytes = 0;
+    REQUIRE(
+        aoti_torch_get_storage_size(results[i].get(), &bytes) == TORCH_SUCCESS);
+    CHECK_MESSAGE(
+        bytes == results[i].numel() * results[i].element_size(),
+        "the result has other memory than of its own elements");
   }
 }
 
@@ -525,6 +715,11 @@ TEST_CASE(
       };
       check_meta(both, {half, one}, input);
     });
+  }
+  SUBCASE("an input that has no last dimension is an error") {
+    const Tensor scalar = on_meta({});
+    CHECK(refusal([&] { silu_and_mul(scalar); }) == Contains("chunk"));
+    CHECK(refusal([&] { swiglu(scalar); }) == Contains("chunk"));
   }
   SUBCASE("the ops whose Meta kernels are given") {
     for_each_on_meta([](const Tensor& input, const Sizes& half) {
@@ -619,15 +814,76 @@ TEST_CASE(
       }
     });
   }
+  SUBCASE("any strides, of the gradient and of the input") {
+    for_each_dtype([&](auto zero) {
+      using T = decltype(zero);
+      const Tensor grads = random_tensor<T>({5, 6}, random);
+      const Tensor inputs = positive(random_tensor<T>({5, 12}, random));
+      for (const Tensor& grad : lying_otherwise(grads)) {
+        for (const Tensor& input : lying_otherwise(inputs)) {
+          const auto want =
+              exact_gradient(elements<T>(grad), elements<T>(input), 6);
+          const Tensor got = backward(grad, input);
+          CHECK(got.is_contiguous());
+          CHECK(difference<T>(got, want, sizeof(T) == 2 ? 0.51 : 16) == "");
+        }
+      }
+    });
+  }
+  SUBCASE("a gate of any size, also where e^-x overflows") {
+    for_each_dtype([&](auto zero) {
+      using T = decltype(zero);
+      std::vector<T> row;
+      for (const float gate :
+           {-30000.0f,
+            -1000.0f,
+            -100.0f,
+            -88.7f,
+            -20.0f,
+            -3.0f,
+            -0.0f,
+            0.0f,
+            3.0f,
+            100.0f,
+            30000.0f}) {
+        row.push_back(T(gate));
+      }
+      const size_t d = row.size();
+      row.resize(2 * d, T(1.5f));
+      const Tensor input = tensor<T>(row, {int64_t(2 * d)});
+      const Tensor grad = tensor<T>(std::vector<T>(d, T(2.0f)), {int64_t(d)});
+      const auto want =
+          exact_gradient(elements<T>(grad), elements<T>(input), d);
+      const auto got = elements<T>(backward(grad, input));
+      for (size_t i = 0; i < 2 * d; ++i) {
+        INFO("gate ", double(row[i % d]), i < d ? ", grad_gate" : ", grad_up");
+        const double bound = std::abs(want[i]) * (sizeof(T) == 2 ? 4e-3 : 4e-6);
+        CHECK(std::abs(got[i] - want[i]) <= bound + 1e-6);
+      }
+    });
+  }
+  SUBCASE("a gradient of other sizes is refused") {
+    const Tensor input = random_tensor<float>({2, 6}, random);
+    const Tensor grad = random_tensor<float>({2, 2}, random);
+    CHECK(
+        refusal([&] { silu_and_mul_backward(grad, input); }) != kNothingThrown);
+  }
   SUBCASE("larger than the cache") {
-    const Sizes sizes{3, 2 * 87404}; // its gradient: 1 MiB and a little
-    const Tensor grad = random_tensor<Half>(halved(sizes), random);
-    const Tensor input = positive(random_tensor<Half>(sizes, random));
-    const auto want = exact_gradient(
-        elements<Half>(grad),
-        elements<Half>(input),
-        static_cast<size_t>(sizes[1] / 2));
-    CHECK(difference<Half>(backward(grad, input), want, 0.51) == "");
+    const Set shared(threads, 2);
+    // 1 MiB and a little. Both results begin at the same byte of a tile, or
+    // not.
+    const auto check = [&](auto zero, int64_t d) {
+      using T = decltype(zero);
+      const Sizes sizes{3, 2 * d};
+      const Tensor grad = random_tensor<T>(halved(sizes), random);
+      const Tensor input = positive(random_tensor<T>(sizes, random));
+      const auto want = exact_gradient(
+          elements<T>(grad), elements<T>(input), static_cast<size_t>(d));
+      const double bound = sizeof(T) == 2 ? 0.51 : 16;
+      CHECK(difference<T>(backward(grad, input), want, bound) == "");
+    };
+    check(Half{}, 87408);
+    check(float{}, 43703);
   }
 }
 
@@ -662,6 +918,11 @@ TEST_CASE(
     CHECK(text == Contains("out"));
     CHECK(text == Contains("Float"));
     CHECK(text == Contains("Double"));
+    const auto of_grad =
+        refusal([&] { silu_and_mul_backward(doubles, input); });
+    CHECK(of_grad == Contains("grad"));
+    CHECK(of_grad == Contains("Float"));
+    CHECK(of_grad == Contains("Double"));
   }
   SUBCASE("what is given is right too") {
     const Tensor odd = random_float({2, 5});
