@@ -38,6 +38,17 @@ constexpr OpDecl<Tensor(
     std::string,
     ScalarType)>
     everything{"wb05_probe::everything", ""};
+constexpr OpDecl<Tensor(
+    Tensor,
+    Device,
+    Device,
+    Layout,
+    MemoryFormat,
+    MemoryFormat,
+    std::string,
+    std::optional<MemoryFormat>,
+    std::vector<Tensor>)>
+    rarer{"wb05_probe::rarer", ""};
 
 constexpr OpDecl<Two(Tensor)> frexp{"aten::frexp", "Tensor"};
 constexpr OpDecl<Tensor(Tensor, int64_t, int64_t, int64_t)> narrow{
@@ -46,11 +57,17 @@ constexpr OpDecl<std::vector<Tensor>(Tensor, int64_t)> unbind{
     "aten::unbind", "int"};
 constexpr OpDecl<void()> nothing{"wb05_probe::nothing", ""};
 constexpr OpDecl<Tensor(Tensor, int64_t)> refuse{"wb05_probe::refuse", ""};
+constexpr OpDecl<void(Tensor, int64_t)> refuse_none{
+    "wb05_probe::refuse", "none"};
+constexpr OpDecl<Two(Tensor, int64_t)> refuse_two{"wb05_probe::refuse", "two"};
+constexpr OpDecl<std::vector<Tensor>(Tensor, int64_t)> refuse_list{
+    "wb05_probe::refuse", "list"};
 constexpr OpDecl<Tensor(Tensor)> absent{"wb05_probe::absent", "by_design"};
 constexpr OpDecl<Tensor(Tensor, int64_t, double, bool)> numbers{
     "wb05_probe::numbers", ""};
 
-Tensor refuse_kernel(const Tensor&, int64_t why) {
+template <typename R>
+R refuse_kernel(const Tensor&, int64_t why) {
   STD_TORCH_CHECK(false, "refused because of ", why);
 }
 std::string seen;
@@ -67,39 +84,50 @@ using wb::call;
 using wb::ScalarType;
 using wb::Tensor;
 
+// Each text is made anew at each call.
+const char* kept(const std::string& text) {
+  static std::string last;
+  last = text;
+  return last.c_str();
+}
 EXPORT const char* wb05_text() {
-  static const std::string text = probe::everything.text();
-  return text.c_str();
+  return kept(probe::everything.text());
 }
 EXPORT const char* wb05_no_types() {
-  static const std::string text = wb::in_parentheses<>();
-  return text.c_str();
+  return kept(wb::in_parentheses<>());
 }
 template <typename T>
-using Text = wb::SchemaType<T>;
-EXPORT const char* wb05_nested() {
-  using Dim = std::optional<int64_t>;
-  using Dims = std::vector<int64_t>;
-  static const std::string text = Text<Dim>::text() + " " + Text<Dims>::text() +
-      " " + Text<std::vector<Tensor>>::text() + " " +
-      Text<std::optional<Dims>>::text() + " " +
-      Text<std::vector<std::optional<Tensor>>>::text();
-  return text.c_str();
+using Maybe = std::optional<T>;
+template <typename T>
+using List = std::vector<T>;
+using wb::SchemaType;
+template <typename T>
+std::string line_of_names() {
+  return SchemaType<T>::text() + " " + SchemaType<Maybe<T>>::text() + " " +
+      SchemaType<List<T>>::text() + " " + SchemaType<Maybe<List<T>>>::text() +
+      " " + SchemaType<List<Maybe<T>>>::text() + "\n";
+}
+// A line for each type of the table.
+EXPORT const char* wb05_names() {
+  return kept(
+      line_of_names<bool>() + line_of_names<int64_t>() +
+      line_of_names<double>() + line_of_names<std::string>() +
+      line_of_names<Tensor>() + line_of_names<wb::Device>() +
+      line_of_names<ScalarType>() + line_of_names<wb::Layout>() +
+      line_of_names<wb::MemoryFormat>());
 }
 // Whether types with a T in them are supported.
 template <typename T>
 bool supports_any() {
-  using wb::SchemaType;
-  return SchemaType<T>::supported || SchemaType<std::optional<T>>::supported ||
-      SchemaType<std::vector<T>>::supported ||
-      SchemaType<std::vector<std::optional<T>>>::supported;
+  return SchemaType<T>::supported || SchemaType<Maybe<T>>::supported ||
+      SchemaType<List<T>>::supported || SchemaType<Maybe<List<T>>>::supported ||
+      SchemaType<List<Maybe<T>>>::supported;
 }
 template <typename T>
 bool supports_all() {
-  using wb::SchemaType;
-  return SchemaType<T>::supported && SchemaType<std::optional<T>>::supported &&
-      SchemaType<std::vector<T>>::supported &&
-      SchemaType<std::vector<std::optional<T>>>::supported;
+  return SchemaType<T>::supported && SchemaType<Maybe<T>>::supported &&
+      SchemaType<List<T>>::supported && SchemaType<Maybe<List<T>>>::supported &&
+      SchemaType<List<Maybe<T>>>::supported;
 }
 EXPORT bool wb05_supports_any_int_or_float() {
   return supports_any<int>() || supports_any<float>();
@@ -107,10 +135,30 @@ EXPORT bool wb05_supports_any_int_or_float() {
 EXPORT bool wb05_supports_all_tensors() {
   return supports_all<Tensor>();
 }
+EXPORT bool wb05_supports_all_others() {
+  return supports_all<bool>() && supports_all<int64_t>() &&
+      supports_all<double>() && supports_all<std::string>() &&
+      supports_all<wb::Device>() && supports_all<ScalarType>() &&
+      supports_all<wb::Layout>() && supports_all<wb::MemoryFormat>();
+}
 EXPORT void wb05_everything(Handle tensor, ScalarType dtype) {
   const Tensor x = probe::borrow(tensor);
   call<probe::everything>(
       x, 0, 1, true, std::nullopt, {2, 3}, x, "a text", dtype);
+}
+EXPORT void wb05_rarer(Handle tensor) {
+  using torch::headeronly::DeviceType;
+  const Tensor x = probe::borrow(tensor);
+  call<probe::rarer>(
+      x,
+      wb::Device(DeviceType::CPU),
+      wb::Device(DeviceType::CUDA, 1),
+      wb::Layout::SparseCsr,
+      wb::MemoryFormat::ChannelsLast,
+      wb::MemoryFormat::ChannelsLast3d,
+      std::string("a\0b", 3),
+      wb::MemoryFormat::Preserve,
+      {x, x});
 }
 EXPORT size_t wb05_unbind(Handle input) {
   return call<probe::unbind>(probe::borrow(input), 0).size();
@@ -120,6 +168,7 @@ EXPORT void wb05_frexp(Handle input, Handle* out) {
   out[0] = probe::lend(mantissa);
   out[1] = probe::lend(exponent);
 }
+// No test calls it.
 EXPORT Handle wb05_narrow(Handle input) {
   return probe::lend(call<probe::narrow>(probe::borrow(input), 0, 1, 2));
 }
@@ -128,6 +177,15 @@ EXPORT void wb05_nothing() {
 }
 EXPORT void wb05_refuse(Handle input, int64_t why) {
   call<probe::refuse>(probe::borrow(input), why);
+}
+EXPORT void wb05_refuse_none(Handle input, int64_t why) {
+  call<probe::refuse_none>(probe::borrow(input), why);
+}
+EXPORT void wb05_refuse_two(Handle input, int64_t why) {
+  call<probe::refuse_two>(probe::borrow(input), why);
+}
+EXPORT void wb05_refuse_list(Handle input, int64_t why) {
+  call<probe::refuse_list>(probe::borrow(input), why);
 }
 EXPORT void wb05_absent(Handle input) {
   call<probe::absent>(probe::borrow(input));
@@ -160,12 +218,21 @@ STABLE_TORCH_LIBRARY(wb05_probe, m) {
   m.def(
       "everything(Tensor a, int b, float c, bool d, int? e, int[] f, "
       "Tensor? g, str h, ScalarType i) -> Tensor"); // its kernel is the test's
+  m.def(
+      "rarer(Tensor a, Device b, Device c, Layout d, MemoryFormat e, "
+      "MemoryFormat f, str g, MemoryFormat? h, Tensor[] i) -> Tensor");
   m.def("nothing() -> ()");
   m.def("refuse(Tensor x, int why) -> Tensor");
+  m.def("refuse.none(Tensor x, int why) -> ()");
+  m.def("refuse.two(Tensor x, int why) -> (Tensor, Tensor)");
+  m.def("refuse.list(Tensor x, int why) -> Tensor[]");
   m.def("numbers(Tensor x, int i, float f, bool b) -> Tensor");
 }
 STABLE_TORCH_LIBRARY_IMPL(wb05_probe, CompositeExplicitAutograd, m) {
   m.impl("nothing", [](StableIValue*, uint64_t, uint64_t) {});
-  m.impl("refuse", TORCH_BOX(&probe::refuse_kernel));
+  m.impl("refuse", TORCH_BOX(&probe::refuse_kernel<Tensor>));
+  m.impl("refuse.none", TORCH_BOX(&probe::refuse_kernel<void>));
+  m.impl("refuse.two", TORCH_BOX(&probe::refuse_kernel<probe::Two>));
+  m.impl("refuse.list", TORCH_BOX(&probe::refuse_kernel<std::vector<Tensor>>));
   m.impl("numbers", TORCH_BOX(&probe::numbers_kernel));
 }

@@ -9,6 +9,8 @@
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
 #include "testing/random.h"
+#include "testing/replaced.h"
+#include "testing/symbols.h"
 #include "testing/watch.h"
 
 #include <doctest/doctest.h>
@@ -44,6 +46,16 @@ const std::vector<std::string> kEverything = {
     "Tensor?",
     "str",
     "ScalarType"};
+const std::vector<std::string> kRarer = {
+    "Tensor",
+    "Device",
+    "Device",
+    "Layout",
+    "MemoryFormat",
+    "MemoryFormat",
+    "str",
+    "MemoryFormat?",
+    "Tensor[]"};
 const std::map<std::string, Schema> kOps = {
     {"aten::frexp.Tensor", {{"Tensor"}, {"Tensor", "Tensor"}}},
     {"aten::sum.dim_IntList",
@@ -61,6 +73,9 @@ const std::map<std::string, Schema> kOps = {
     {"wb05_probe::everything", {kEverything, {"Tensor"}}},
     {"wb05_probe::nothing", {{}, {}}},
     {"wb05_probe::refuse", {{"Tensor", "int"}, {"Tensor"}}},
+    {"wb05_probe::refuse.none", {{"Tensor", "int"}, {}}},
+    {"wb05_probe::refuse.two", {{"Tensor", "int"}, {"Tensor", "Tensor"}}},
+    {"wb05_probe::refuse.list", {{"Tensor", "int"}, {"Tensor[]"}}},
     {"wb05_probe::numbers", {{"Tensor", "int", "float", "bool"}, {"Tensor"}}},
 };
 
@@ -139,6 +154,14 @@ std::string not_drawn(const std::string& line, const std::string& drawing) {
       : "the stack should have: " + line + drawing;
 }
 
+// In place of torch_call_dispatcher, in the library under test.
+uint64_t built_with = 0;
+AOTITorchError dispatch(
+    const char* op, const char* overload, StableIValue* stack, uint64_t build) {
+  built_with = build;
+  return torch_call_dispatcher(op, overload, stack, build);
+}
+
 Floats random_values(size_t count, Random& random) {
   Floats values(count);
   for (float& value : values) {
@@ -151,23 +174,25 @@ Floats random_values(size_t count, Random& random) {
 
 namespace {
 
-// The kernel of an op with an argument of each type: draws what arrives, and
-// gives the first back.
+// The kernel of an op with these types: draws what arrives, and gives the first
+// back.
 std::vector<std::string> arrived;
-void see_everything(StableIValue* stack, uint64_t num_args, uint64_t) {
+template <const std::vector<std::string>& types>
+void see(StableIValue* stack, uint64_t num_args, uint64_t) {
   for (uint64_t i = 0; i < num_args; ++i) {
     {
       const Ledger::Pause pause;
-      arrived.push_back(slots::draw(kEverything[i], stack[i]));
+      arrived.push_back(slots::draw(types[i], stack[i]));
     }
     if (i != 0) {
-      slots::release(kEverything[i], stack[i]);
+      slots::release(types[i], stack[i]);
     }
   }
 }
 
 STABLE_TORCH_LIBRARY_IMPL(wb05_probe, CompositeExplicitAutograd, m) {
-  m.impl("everything", &see_everything);
+  m.impl("everything", &see<kEverything>);
+  m.impl("rarer", &see<kRarer>);
 }
 
 } // namespace
@@ -176,8 +201,23 @@ TEST_CASE(
     "05.1 an optional and a list have the names that schemas have" *
     doctest::description(
         "An optional or a list has not the name that a schema gives it.")) {
-  const auto text = said(function<const char*()>("wb05_nested")());
-  CHECK(text == "int? int[] Tensor[] int[]? Tensor?[]");
+  std::istringstream lines(function<const char*()>("wb05_names")());
+  for (const std::string name :
+       {"bool",
+        "int",
+        "float",
+        "str",
+        "Tensor",
+        "Device",
+        "ScalarType",
+        "Layout",
+        "MemoryFormat"}) {
+    std::string text;
+    std::getline(lines, text);
+    CHECK(
+        text ==
+        name + " " + name + "? " + name + "[] " + name + "[]? " + name + "?[]");
+  }
 }
 
 TEST_CASE(
@@ -192,6 +232,9 @@ TEST_CASE(
   if (!function<bool()>("wb05_supports_all_tensors")()) {
     FAIL_CHECK("an optional or a list of Tensor is not supported");
   }
+  if (!function<bool()>("wb05_supports_all_others")()) {
+    FAIL_CHECK("an optional or a list of another type is not supported");
+  }
 }
 
 TEST_CASE(
@@ -205,6 +248,10 @@ TEST_CASE(
       "(Tensor, int, float, bool, int?, int[], Tensor?, str, ScalarType)");
   const std::string none = function<const char*()>("wb05_no_types")();
   CHECK(none == "()");
+  const std::string again = function<const char*()>("wb05_text")();
+  if (again != text) {
+    FAIL_CHECK("asked a second time for the same types it writes ", again);
+  }
 }
 
 TEST_CASE(
@@ -261,6 +308,37 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "05.2 a call packs the rarer types too" *
+    doctest::description("A device, a layout, a memory format or a string does "
+                         "not arrive as it was passed.")) {
+  const Tensor input = tensor<float>({1, 2}, {2});
+  const Named names{{input, "input"}};
+  const auto code = [](int32_t value) {
+    return slots::hex(static_cast<StableIValue>(value));
+  };
+  const auto device = [](int32_t type, uint32_t index) {
+    return slots::hex(static_cast<StableIValue>(type) << 32 | index);
+  };
+  arrived.clear();
+  function<void(Handle)>("wb05_rarer")(input.get());
+  const std::vector<std::string> expected = {
+      "input",
+      device(aoti_torch_device_type_cpu(), 0xffffffff), // no index: -1
+      device(aoti_torch_device_type_cuda(), 1),
+      code(aoti_torch_layout_sparse_csr()),
+      code(aoti_torch_memory_format_channels_last()),
+      code(aoti_torch_memory_format_channels_last_3d()),
+      "\"a\\0b\"",
+      code(aoti_torch_memory_format_preserve_format()),
+      "[input, input]"};
+  REQUIRE(arrived.size() == expected.size());
+  for (size_t i = 0; i < arrived.size(); ++i) {
+    INFO("slot ", i, ", of type ", kRarer[i]);
+    CHECK(arrived[i] == expected[i]);
+  }
+}
+
+TEST_CASE(
     "05.2 returns become a value, a tuple, a list or nothing" *
     doctest::description("What an op returns does not reach the caller, all of "
                          "it, and once.")) {
@@ -308,6 +386,16 @@ TEST_CASE(
   REQUIRE_CLEAN(
       not_listed("wb05_probe::numbers(Tensor, int, float, bool) -> Tensor"));
   REQUIRE_CLEAN(not_listed("wb05_probe::nothing() -> ()"));
+  // Each overload of a name.
+  REQUIRE_CLEAN(not_listed("wb05_probe::refuse(Tensor, int) -> Tensor"));
+  REQUIRE_CLEAN(not_listed("wb05_probe::refuse.none(Tensor, int) -> ()"));
+  REQUIRE_CLEAN(
+      not_listed("wb05_probe::refuse.two(Tensor, int) -> (Tensor, Tensor)"));
+  REQUIRE_CLEAN(not_listed("wb05_probe::refuse.list(Tensor, int) -> Tensor[]"));
+  // And what is never reached: no test calls it.
+  REQUIRE_CLEAN(not_listed("aten::narrow(Tensor, int, int, int) -> Tensor"));
+  // Each library has a list of its own.
+  REQUIRE_CLEAN(not_hidden(library_symbol("wb05_text")));
 }
 
 TEST_CASE(
@@ -316,27 +404,36 @@ TEST_CASE(
                          "releases what it gave away.")) {
   const Tensor input = tensor<float>({1, 6, -10, 0}, {4});
   const Named names{{input, "input"}};
-  auto* const refuse = function<void(Handle, int64_t)>("wb05_refuse");
   std::string text;
 
   // The kernel throws: all was taken, and nothing may be released again.
-  std::string picture, on_stderr;
-  const auto refused = [&] {
-    const CapturedStderr captured;
-    text = thrown([&] { refuse(input.get(), 42); });
-    const Ledger::Pause pause;
-    on_stderr = captured.text();
-  };
-  REQUIRE_CLEAN(watch(
-      kOps, [&](Watch&) { refused(); }, &picture));
-  REQUIRE_CLEAN(
-      not_drawn("slot 0  argument Tensor input: released once", picture));
-  CHECK(said(text) == Contains("wb05_probe::refuse"));
-  if (has_error_text()) {
-    CHECK(said(text) == Contains("refused because of 42"));
-  } else {
-    CHECK(said(text) == Contains("stderr"));
-    CHECK(said(on_stderr) == Contains("refused because of 42"));
+  int64_t why = 42;
+  for (const std::string returns : {"", "_none", "_two", "_list"}) {
+    INFO("of the op wb05_probe::refuse", returns);
+    auto* const refuse =
+        function<void(Handle, int64_t)>("wb05_refuse" + returns);
+    std::string picture, on_stderr;
+    const auto refused = [&] {
+      const CapturedStderr captured;
+      text = thrown([&] { refuse(input.get(), why); });
+      const Ledger::Pause pause;
+      on_stderr = captured.text();
+    };
+    REQUIRE_CLEAN(watch(
+        kOps, [&](Watch&) { refused(); }, &picture));
+    REQUIRE_CLEAN(
+        not_drawn("slot 0  argument Tensor input: released once", picture));
+    if (text.empty()) {
+      FAIL("the call fails, and nothing is thrown");
+    }
+    CHECK(said(text) == Contains("wb05_probe::refuse"));
+    const std::string reason = "refused because of " + std::to_string(why++);
+    if (has_error_text()) {
+      CHECK(said(text) == Contains(reason.c_str()));
+    } else {
+      CHECK(said(text) == Contains("stderr"));
+      CHECK(said(on_stderr) == Contains(reason.c_str()));
+    }
   }
 
   // No such op: its arguments are lost, in a process of their own.
@@ -347,6 +444,39 @@ TEST_CASE(
     CHECK(said(text) == Contains("Could not find schema"));
     CHECK(text.find("by_design") < text.find("Could not find schema"));
   }
+}
+
+TEST_CASE(
+    "05.2 before 2.13 there is no function that has the reason" *
+    doctest::description("error_text.h does not declare libtorch's function "
+                         "weak, or does not ask whether it is there: before "
+                         "2.13 the library does not load, or crashes.")) {
+  const Tensor input = tensor<float>({1}, {1});
+  auto* const refuse = function<void(Handle, int64_t)>("wb05_refuse");
+  const char* (*const nowhere)() = nullptr;
+  const std::string text = in_child([&] {
+    const Replaced missing(
+        library_symbol("wb05_refuse"),
+        "torch_exception_get_what_without_backtrace",
+        nowhere);
+    const CapturedStderr quiet;
+    return thrown([&] { refuse(input.get(), 1); });
+  });
+  CHECK(said(text) == Contains("stderr"));
+}
+
+TEST_CASE(
+    "05.2 libtorch is told who packed the slots" *
+    doctest::description("A call does not give torch_call_dispatcher the "
+                         "version of the headers as its last argument.")) {
+  built_with = 0;
+  const Replaced recorded(
+      library_symbol("wb05_frexp"), "torch_call_dispatcher", dispatch);
+  const Tensor input = tensor<float>({1, 6}, {2});
+  Handle out[2];
+  function<void(Handle, Handle*)>("wb05_frexp")(input.get(), out);
+  adopt(out[0]), adopt(out[1]);
+  CHECK(slots::hex(built_with) == slots::hex(TORCH_ABI_VERSION));
 }
 
 namespace {
@@ -420,6 +550,64 @@ TEST_CASE("05 AddressSanitizer lets each wrong declaration pass") {
   CHECK(said(text) == Contains("Could not run"));
 }
 
+namespace {
+
+// Its elements as text, in which one NaN is like another.
+std::vector<std::string> texts(const Tensor& tensor) {
+  std::vector<std::string> result;
+  for (const float value : values<float>(tensor)) {
+    std::ostringstream text;
+    text << value;
+    result.push_back(std::isnan(value) ? "nan" : text.str());
+  }
+  return result;
+}
+
+Tensor without_data(const Sizes& sizes) {
+  const torch::stable::Device meta(c10::DeviceType::Meta);
+  return torch::stable::empty(sizes, ScalarType::Float, std::nullopt, meta);
+}
+Tensor requiring_gradient(const Floats& data, const Sizes& sizes) {
+  StableIValue stack[] = {
+      slots::make("Tensor", tensor(data, sizes).get()),
+      torch::stable::detail::from(true)};
+  call_op("aten::requires_grad_", "", stack);
+  return adopt(stack[0]);
+}
+// False for what autograd knows how it was computed.
+bool is_leaf(Handle handle) {
+  StableIValue stack[] = {slots::make("Tensor", handle)};
+  call_op("aten::is_leaf", "", stack);
+  return torch::stable::detail::to<bool>(stack[0]);
+}
+
+// "" if `call`, of a tensor [2, 3], reaches PyTorch's ops by the dispatcher:
+// tensors without data have a result without data, and gradients are recorded.
+template <typename Call>
+std::string not_dispatched(const Call& call) {
+  std::string text = thrown([&] {
+    if (call(without_data({2, 3})).device().type() != c10::DeviceType::Meta) {
+      throw std::runtime_error("the result is on another device");
+    }
+  });
+  if (!text.empty()) {
+    return "of tensors without data, on the device meta: " + text;
+  }
+  const Tensor input = requiring_gradient({1, 5, 3, 4, 2, 6}, {2, 3});
+  return is_leaf(call(input).get())
+      ? "the input requires a gradient, and the result knows of none"
+      : "";
+}
+
+// "" if `call`, with arguments that libtorch refuses, throws.
+template <typename Call>
+std::string not_thrown(const Call& call) {
+  const CapturedStderr quiet;
+  return thrown(call).empty() ? "the call fails, and nothing is thrown" : "";
+}
+
+} // namespace
+
 TEST_CASE(
     "05.3 all arguments of the schema, for no default is filled in" *
     doctest::description("sum does not give aten::sum.dim_IntList the four "
@@ -453,11 +641,23 @@ TEST_CASE(
     CHECK(sizes == row.sizes);
   }
   const int64_t twice[] = {1, 1};
+  const auto failed = refusal([&] { adopt(sum(input.get(), twice, 2)); });
+  CHECK(failed != kNothingThrown);
   if (has_error_text()) {
-    CHECK(refusal([&] {
-            adopt(sum(input.get(), twice, 2));
-          }) == Contains("dim 1 appears multiple times"));
+    CHECK(failed == Contains("dim 1 appears multiple times"));
   }
+  {
+    INFO("input is [100, 100], of the dtype int8: the sum is int64");
+    const Tensor bytes = tensor<int8_t>({100, 100}, {2});
+    const Tensor result = adopt(sum(bytes.get(), last, 1));
+    if (result.scalar_type() != ScalarType::Long) {
+      FAIL("the sum has another dtype: dtype=None is not what is passed");
+    }
+    const auto sums = values<int64_t>(result);
+    CHECK(sums == std::vector<int64_t>{200});
+  }
+  REQUIRE_CLEAN(not_dispatched(
+      [&](const Tensor& x) { return adopt(sum(x.get(), last, 1)); }));
   REQUIRE_CLEAN(not_listed(
       "aten::sum.dim_IntList(Tensor, int[]?, bool, ScalarType?) -> Tensor"));
 }
@@ -475,16 +675,35 @@ TEST_CASE(
     max(input.get(), 1, both);
     adopt(both[0]), adopt(both[1]);
   }));
-  INFO("input is [[1, 5, 3], [4, 2, 6]], dim is 1");
-  Handle both[2];
-  max(input.get(), 1, both);
-  const Tensor result = adopt(both[0]);
-  const auto largest = values<float>(result);
-  const auto indices = values<int64_t>(adopt(both[1]));
-  const auto sizes = result.sizes().vec();
-  CHECK(largest == Floats{5, 6});
-  CHECK(indices == std::vector<int64_t>{1, 2});
-  CHECK(sizes == Sizes{2});
+  const struct {
+    int64_t dim;
+    Floats values;
+    std::vector<int64_t> indices;
+  } rows[] = {
+      {1, {5, 6}, {1, 2}},
+      {-1, {5, 6}, {1, 2}}, // the last
+      {0, {4, 5, 6}, {1, 0, 1}},
+      {-2, {4, 5, 6}, {1, 0, 1}}};
+  for (const auto& row : rows) {
+    INFO("input is [[1, 5, 3], [4, 2, 6]], dim is ", row.dim);
+    Handle both[2];
+    max(input.get(), row.dim, both);
+    const Tensor result = adopt(both[0]);
+    const auto largest = values<float>(result);
+    const auto indices = values<int64_t>(adopt(both[1]));
+    const auto sizes = result.sizes().vec();
+    CHECK(largest == row.values);
+    CHECK(indices == row.indices);
+    CHECK(sizes == Sizes{static_cast<int64_t>(row.values.size())});
+  }
+  const auto largest = [&](const Tensor& x, int64_t dim) {
+    Handle both[2];
+    max(x.get(), dim, both);
+    adopt(both[1]);
+    return adopt(both[0]);
+  };
+  REQUIRE_CLEAN(not_thrown([&] { largest(input, 2); }));
+  REQUIRE_CLEAN(not_dispatched([&](const Tensor& x) { return largest(x, 1); }));
   REQUIRE_CLEAN(
       not_listed("aten::max.dim(Tensor, int, bool) -> (Tensor, Tensor)"));
 }
@@ -519,6 +738,26 @@ TEST_CASE(
   REQUIRE_CLEAN(not_drawn("slot 2  argument Tensor out", call.picture));
   const auto out = values<float>(call.out);
   CHECK(out == Floats{2, 5, 3, 5, 5, 6});
+  // The other arguments are as they were.
+  const auto self = values<float>(call.input);
+  const auto other = values<float>(call.other);
+  CHECK(self == Floats{1, 5, 3, 4, 2, 6});
+  CHECK(other == Floats{2, 2, 2, 5, 5, 5});
+  {
+    INFO("self is [1, nan, 3], other is [nan, 2, 2]");
+    const Tensor into = tensor<float>({0, 0, 0}, {3});
+    function<void(Handle, Handle, Handle)>("wb05_maximum_into")(
+        into.get(),
+        tensor<float>({1, NAN, 3}, {3}).get(),
+        tensor<float>({NAN, 2, 2}, {3}).get());
+    const auto larger = texts(into);
+    CHECK(larger == std::vector<std::string>{"nan", "nan", "3"});
+  }
+  const Tensor four = tensor<float>({1, 2, 3, 4}, {4});
+  REQUIRE_CLEAN(not_thrown([&] {
+    function<void(Handle, Handle, Handle)>("wb05_maximum_into")(
+        call.out.get(), call.input.get(), four.get());
+  }));
 }
 
 TEST_CASE(
@@ -547,6 +786,21 @@ TEST_CASE(
   INFO("self is [1, 5, -3, 4], most is [2, 2, 2, 9]");
   const auto result = values<float>(adopt(clamp_max(self.get(), most.get())));
   CHECK(result == Floats{1, 2, -3, 4});
+  const auto self_now = values<float>(self); // the caller's are good still
+  const auto most_now = values<float>(most);
+  CHECK(self_now == Floats{1, 5, -3, 4});
+  CHECK(most_now == Floats{2, 2, 2, 9});
+  {
+    INFO("self is [1, nan, 5], most is [nan, 2, 2]");
+    const Tensor odd = tensor<float>({1, NAN, 5}, {3});
+    const Tensor limits = tensor<float>({NAN, 2, 2}, {3});
+    const auto limited = texts(adopt(clamp_max(odd.get(), limits.get())));
+    CHECK(limited == std::vector<std::string>{"nan", "nan", "2"});
+  }
+  const Tensor two = tensor<float>({1, 2}, {2}); // fits not with four
+  REQUIRE_CLEAN(not_thrown([&] { adopt(clamp_max(self.get(), two.get())); }));
+  REQUIRE_CLEAN(not_dispatched(
+      [&](const Tensor& x) { return adopt(clamp_max(x.get(), x.get())); }));
 }
 
 TEST_CASE(
@@ -557,15 +811,55 @@ TEST_CASE(
   const Tensor other = tensor<float>({2, 2, 2, 9}, {4});
   const Named names{{self, "self"}, {other, "other"}};
   auto* const add = function<Handle(Handle, Handle, double)>("wb05_add");
-  REQUIRE_CLEAN(
-      watch(kOps, [&](Watch&) { adopt(add(self.get(), other.get(), 0.5)); }));
-  INFO("self is [1, 5, -3, 4], other is [2, 2, 2, 9], alpha is 0.5");
-  const auto result = values<float>(adopt(add(self.get(), other.get(), 0.5)));
-  CHECK(result == Floats{2, 6, -2, 8.5});
+  const struct {
+    double alpha;
+    Floats values;
+  } rows[] = {
+      {0.5, {2, 6, -2, 8.5}},
+      {1, {3, 7, -1, 13}},
+      {-2, {-3, 1, -7, -14}},
+      {0, {1, 5, -3, 4}}};
+  for (const auto& row : rows) {
+    REQUIRE_CLEAN(watch(
+        kOps, [&](Watch&) { adopt(add(self.get(), other.get(), row.alpha)); }));
+    INFO("self is [1, 5, -3, 4], other is [2, 2, 2, 9], alpha is ", row.alpha);
+    const Tensor sum = adopt(add(self.get(), other.get(), row.alpha));
+    const auto result = values<float>(sum);
+    CHECK(result == row.values);
+    if (sum.data_ptr() == self.data_ptr()) {
+      FAIL("the result has the memory of self, not its own");
+    }
+  }
   const auto self_now = values<float>(self); // the caller's are good still
   const auto other_now = values<float>(other);
   CHECK(self_now == Floats{1, 5, -3, 4});
   CHECK(other_now == Floats{2, 2, 2, 9});
+  {
+    INFO("self is 1 and other is 0.5, of the dtype float64, alpha is 0.1");
+    const auto exact = values<double>(adopt(
+        add(tensor<double>({1}, {1}).get(),
+            tensor<double>({0.5}, {1}).get(),
+            0.1)));
+    if (const double off = exact[0] - 1.05; std::abs(off) > 1e-15) {
+      FAIL("the result is off by ", off, ": alpha is a double");
+    }
+  }
+  {
+    INFO("self is [1, 1], other is [nan, inf], alpha is 0");
+    const Tensor ones = tensor<float>({1, 1}, {2});
+    const Tensor odd = tensor<float>({NAN, INFINITY}, {2});
+    const auto result = texts(adopt(add(ones.get(), odd.get(), 0)));
+    CHECK(result == std::vector<std::string>{"nan", "nan"});
+  }
+  const Tensor two = tensor<float>({1, 2}, {2}); // fits not with four
+  const auto misfit = [&] { adopt(add(self.get(), two.get(), 1)); };
+  const std::string ended = in_child(misfit); // a null tensor would crash
+  if (ended.rfind("threw: ", 0) != 0) {
+    FAIL("the call fails, and nothing is thrown: ", ended);
+  }
+  REQUIRE_CLEAN(watch(kOps, [&](Watch&) { not_thrown(misfit); }));
+  REQUIRE_CLEAN(not_dispatched(
+      [&](const Tensor& x) { return adopt(add(x.get(), x.get(), 0.5)); }));
 }
 
 namespace {
@@ -578,6 +872,47 @@ Tensor swiglu_mlp(
       slots::make("Tensor", w_down.get())};
   call_op("wb05::swiglu_mlp", "", stack);
   return adopt(stack[0]);
+}
+
+Tensor silu_and_mul(const Tensor& input) {
+  StableIValue stack[] = {slots::make("Tensor", input.get())};
+  call_op("wb05::silu_and_mul", "", stack);
+  return adopt(stack[0]);
+}
+
+// In place of torch_call_dispatcher, in the library under test: notes the ops
+// whose result knows of no gradient.
+std::string unrecorded;
+AOTITorchError dispatch_recorded(
+    const char* op, const char* overload, StableIValue* stack, uint64_t build) {
+  const AOTITorchError code = torch_call_dispatcher(op, overload, stack, build);
+  const std::string dot = *overload == 0 ? "" : ".";
+  const auto found = kOps.find(op + dot + overload);
+  if (code == TORCH_SUCCESS && found != kOps.end() &&
+      found->second.returns == std::vector<std::string>{"Tensor"} &&
+      is_leaf(slots::pointer<Handle>(stack[0]))) {
+    unrecorded += std::string(" ") + op;
+  }
+  return code;
+}
+
+// Computes the gradients of what `result`, [1, 2], was computed from. Gives
+// what PyTorch says meanwhile.
+std::string backward(const Tensor& result) {
+  const Tensor ones = tensor<float>({1, 1}, {1, 2});
+  StableListHandle all = nullptr; // an empty list is all of them
+  torch_new_list_reserve_size(0, &all);
+  StableIValue stack[] = {
+      slots::make("Tensor", result.get()),
+      slots::bits(all),
+      slots::make("Tensor?", ones.get()),
+      0,
+      0};
+  const CapturedStderr captured;
+  const bool done =
+      torch_call_dispatcher("aten::_backward", "", stack, TORCH_ABI_VERSION) ==
+      TORCH_SUCCESS;
+  return captured.text() + (done ? "" : "the call of aten::_backward failed");
 }
 
 // The calls that swiglu_mlp makes itself.
@@ -688,5 +1023,43 @@ TEST_CASE(
     const Tensor odd = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2});
     CHECK(
         refusal([&] { swiglu_mlp(x, odd, x); }) == Contains("aten::unflatten"));
+    const Tensor no_row = torch::stable::empty({0, 2}, ScalarType::Float);
+    INFO("x has no row");
+    CHECK(refusal([&] {
+            swiglu_mlp(no_row, odd, x);
+          }) == Contains("aten::unflatten"));
+  }
+}
+
+TEST_CASE(
+    "05.6 what is made of ops is as good as an op" *
+    doctest::description("An op of this file writes to what it is given, or "
+                         "PyTorch records no gradient of it.")) {
+  const Floats x_values = {1, 2}, u_values = {1, 2, 3, 4}, w_values = {5, 6};
+  SUBCASE("it writes to none of its arguments") {
+    const Tensor x = tensor(x_values, {1, 2});
+    const Tensor w_gate_up = tensor(u_values, {2, 2});
+    const Tensor w_down = tensor(w_values, {2, 1});
+    swiglu_mlp(x, w_gate_up, w_down);
+    silu_and_mul(w_gate_up);
+    CHECK(values<float>(x) == x_values);
+    CHECK(values<float>(w_gate_up) == u_values);
+    CHECK(values<float>(w_down) == w_values);
+  }
+  SUBCASE("each op that it calls records its gradient") {
+    unrecorded.clear();
+    const Replaced asked(
+        library_symbol("wb05_text"),
+        "torch_call_dispatcher",
+        dispatch_recorded);
+    const Tensor result = swiglu_mlp(
+        requiring_gradient(x_values, {1, 2}),
+        requiring_gradient(u_values, {2, 2}),
+        requiring_gradient(w_values, {2, 1}));
+    REQUIRE_CLEAN(backward(result)); // a warning, say
+    if (!unrecorded.empty()) {
+      FAIL(
+          "all inputs require a gradient, but none is recorded by", unrecorded);
+    }
   }
 }

@@ -1,0 +1,64 @@
+// What a loaded library shows to others: its symbols as `nm -D --defined-only`
+// prints them.
+#pragma once
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace workbook {
+
+// Of the library in which `inside` is any address.
+inline std::vector<std::string> defined_symbols(const void* inside) {
+  Dl_info info;
+  if (dladdr(inside, &info) == 0) {
+    return {};
+  }
+  std::ifstream stream(info.dli_fname, std::ios::binary | std::ios::ate);
+  std::vector<char> file(static_cast<size_t>(stream.tellg()));
+  stream.seekg(0).read(file.data(), static_cast<std::streamsize>(file.size()));
+  const auto at = [&file](size_t offset, auto& value) {
+    std::memcpy(&value, file.data() + offset, sizeof(value));
+  };
+  ElfW(Ehdr) header;
+  at(0, header);
+  std::vector<ElfW(Shdr)> sections(header.e_shnum);
+  for (size_t i = 0; i < sections.size(); ++i) {
+    at(header.e_shoff + i * sizeof(ElfW(Shdr)), sections[i]);
+  }
+  std::vector<std::string> symbols;
+  for (const auto& section : sections) {
+    if (section.sh_type == SHT_DYNSYM) {
+      const char* const names =
+          file.data() + sections[section.sh_link].sh_offset;
+      for (size_t i = 0; i < section.sh_size; i += sizeof(ElfW(Sym))) {
+        ElfW(Sym) symbol;
+        at(section.sh_offset + i, symbol);
+        if (symbol.st_shndx != SHN_UNDEF) {
+          symbols.emplace_back(names + symbol.st_name);
+        }
+      }
+    }
+  }
+  return symbols;
+}
+
+// "" unless something of namespace wb is visible to other libraries: the first
+// one that is loaded would then answer for all.
+inline std::string not_hidden(const void* inside) {
+  for (const std::string& symbol : defined_symbols(inside)) {
+    if (symbol.find("N2wb") != std::string::npos) {
+      return "what is in namespace wb is not hidden: other libraries of the "
+             "process see " +
+          symbol;
+    }
+  }
+  return "";
+}
+
+} // namespace workbook
