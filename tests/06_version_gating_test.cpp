@@ -6,6 +6,7 @@
 #include "testing/dispatcher.h"
 #include "testing/replaced.h"
 #include "testing/slots.h"
+#include "testing/symbols.h"
 
 #include <doctest/doctest.h>
 
@@ -25,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -233,69 +235,131 @@ class Compiler {
   std::unique_ptr<std::FILE, Close> pipe_;
 };
 
+// A text of torch's version.h that says it is another version.
+std::string version_header(uint64_t version) {
+  std::string text = read(torch_include() + "headeronly/version.h");
+  const auto write = [&](const char* name, uint64_t number) {
+    const std::string before = std::string("#define TORCH_VERSION_") + name;
+    text = std::regex_replace(
+        text,
+        std::regex("(" + before + ") \\d+"),
+        "$1 " + std::to_string(number));
+  };
+  write("MAJOR", version >> 56);
+  write("MINOR", version >> 48 & 255);
+  write("PATCH", version >> 40 & 255);
+  return text;
+}
+
 // A folder with torch's versions and none of its other headers: the compiler
 // ends at the first that compat.h includes, for it is not found there.
 struct Versions : Folder {
-  Versions() {
-    for (const char* name : {"headeronly", "csrc/stable"}) {
-      std::filesystem::create_symlink(
-          torch_include() + name + "/version.h",
-          path + "/torch/" + name + "/version.h");
-    }
+  explicit Versions(uint64_t headers) {
+    std::ofstream(path + "/torch/headeronly/version.h")
+        << version_header(headers);
+    std::filesystem::create_symlink(
+        torch_include() + "csrc/stable/version.h",
+        path + "/torch/csrc/stable/version.h");
+  }
+  const std::string& folder() const {
+    return path;
   }
 };
 
-// What the compiler makes of compat.h with a target.
-class Target {
- public:
-  Target(const Versions& versions, const std::string& target)
-      : target_(target),
-        compiler_(
-            "-fsyntax-only -Wfatal-errors -isystem" + quoted(versions.path) +
-            (target.empty() ? "" : " -DTORCH_TARGET_VERSION=" + target) +
-            quoted(compat())) {}
+std::string target_option(uint64_t target) {
+  return "-DTORCH_TARGET_VERSION=" + slots::hex(target);
+}
 
-  // "" if it stops at an #error; else what is wrong, or the folder's own TODO.
-  std::string not_refused() {
-    if (compiler_.text().find("#error") != std::string::npos) {
-      return "";
-    }
-    const std::string todo = matched(read(compat()), "// (TODO\\(06.1\\).*)");
-    return !todo.empty() ? todo
-        : target_.empty()
-        ? "that no target is defined is accepted, without an #error"
-        : "the target " + target_ + " is accepted, without an #error";
+// "" for a text in which the compiler stops at an #error; else what is wrong,
+// or the folder's own TODO. `target` is as it is written in C++, "" for none.
+std::string not_refused(const std::string& said, const std::string& target) {
+  if (said.find("#error") != std::string::npos) {
+    return "";
   }
-  // "" if it goes on to the header that is not there.
-  std::string not_accepted() {
-    const std::string text = compiler_.text();
-    return text.find("No such file") != std::string::npos ||
-            text.find("file not found") != std::string::npos
-        ? ""
-        : "the target " + target_ + " is refused: " + first_error(text);
+  const std::string todo = matched(read(compat()), "// (TODO\\(06.1\\).*)");
+  return !todo.empty() ? todo
+      : target.empty()
+      ? "that no target is defined is accepted, without an #error"
+      : "the target " + target + " is accepted, without an #error";
+}
+
+// What the compiler makes of the beginning of compat.h, before its other
+// headers, with one version of the headers and target after target.
+class Beginning {
+ public:
+  explicit Beginning(uint64_t headers) : versions_(headers) {
+    const std::string all = read(compat());
+    text_ = all.substr(0, all.find("#include \"")) + "\n";
+  }
+
+  void add(const std::string& target) {
+    source_ +=
+        "#undef TORCH_TARGET_VERSION\n#undef COMPAT_VERSION\n"
+        "#undef COMPAT_HEADERS\n#undef COMPAT_TARGET\n"
+        "#define TORCH_TARGET_VERSION " +
+        target + "\n#line 1 \"at " + target + "\"\n" + text_;
+  }
+  // A macro is to have a value at this target, in an #if and in C++.
+  void expect(const std::string& macro, const std::string& value) {
+    const std::string what = "\"" + macro + " should be " + value + "\"";
+    source_ += "#if (" + macro + ") != " + value + "\n#error " + what +
+        "\n#endif\nstatic_assert((" + macro + ") == " + value + ", " + what +
+        ");\n";
+  }
+
+  // Before the next two.
+  void compile() {
+    const std::string file = versions_.path + "/beginning.h";
+    std::ofstream(file) << source_;
+    compiler_ = std::make_unique<Compiler>(
+        "-fsyntax-only -isystem" + quoted(versions_.folder()) + quoted(file));
+  }
+  std::string not_refused(const std::string& target) {
+    return ::not_refused(errors(target), target);
+  }
+  std::string not_accepted(const std::string& target) {
+    const std::string found = errors(target);
+    const std::string macro = matched(found, "\"(COMPAT_[^\"]*)\"");
+    return found.empty() ? ""
+        : !macro.empty()
+        ? macro + ", at target " + target
+        : "the target " + target + " is refused: " + first_error(found);
   }
 
  private:
-  std::string target_;
-  Compiler compiler_;
+  // What it said at this target.
+  std::string errors(const std::string& target) {
+    if (compiler_ != nullptr) {
+      said_ = compiler_->text();
+      compiler_.reset();
+    }
+    std::string found;
+    std::istringstream lines(said_);
+    bool here = false; // with the lines that the compiler shows
+    for (std::string line; std::getline(lines, line);) {
+      here = line.rfind("at ", 0) == 0
+          ? line.rfind("at " + target + ":", 0) == 0
+          : here;
+      found += here ? line + "\n" : "";
+    }
+    return found;
+  }
+
+  Versions versions_;
+  std::string text_, source_, said_;
+  std::unique_ptr<Compiler> compiler_;
 };
 
 // Headers of torch's that say they are 2.`minor`, which is all that a gate can
 // ask them.
 struct Headers : Folder {
-  explicit Headers(int minor) {
-    std::ofstream(path + "/torch/headeronly/version.h") << std::regex_replace(
-        read(torch_include() + "headeronly/version.h"),
-        std::regex("(#define TORCH_VERSION_MINOR) \\d+"),
-        "$1 " + std::to_string(minor));
+  explicit Headers(uint64_t minor) {
+    std::ofstream(path + "/torch/headeronly/version.h")
+        << version_header(packed(2, minor));
   }
-  std::string options(int target_minor) const {
-    std::ostringstream text;
-    text << "-DTORCH_TARGET_VERSION=0x" << std::hex
-         << packed(2, static_cast<uint64_t>(target_minor)) << " -I"
-         << quoted(path) << " -isystem"
-         << quoted(cached("TORCH_ROOT") + "/include");
-    return text.str();
+  std::string options(uint64_t target) const {
+    return target_option(target) + " -I" + quoted(path) + " -isystem" +
+        quoted(cached("TORCH_ROOT") + "/include");
   }
 };
 
@@ -303,11 +367,12 @@ struct Headers : Folder {
 // target of these versions.
 class Seen {
  public:
-  Seen(const char* function, int headers_minor, int target_minor)
+  Seen(const char* function, uint64_t headers_minor, uint64_t target_minor)
       : function_(function),
         headers_(headers_minor),
         compiler_(
-            "-E -P " + headers_.options(target_minor) + quoted(compat())) {}
+            "-E -P " + headers_.options(packed(2, target_minor)) +
+            quoted(compat())) {}
 
   // But for the numbers in it.
   std::string text() {
@@ -327,8 +392,9 @@ class Seen {
 };
 
 // "" if the compiler sees another text of a function at the second target.
-std::string not_gated_by_target(const char* function, int target, int other) {
-  constexpr int kHeaders = 15;
+std::string not_gated_by_target(
+    const char* function, uint64_t target, uint64_t other) {
+  constexpr uint64_t kHeaders = 15;
   Seen below(function, kHeaders, target), above(function, kHeaders, other);
   return below.text() != above.text()
       ? ""
@@ -336,7 +402,8 @@ std::string not_gated_by_target(const char* function, int target, int other) {
           std::to_string(target) + " and at target 2." + std::to_string(other);
 }
 // The same with other headers, at a target of 2.10.
-std::string not_gated_by_headers(const char* function, int headers, int other) {
+std::string not_gated_by_headers(
+    const char* function, uint64_t headers, uint64_t other) {
   Seen below(function, headers, 10), above(function, other, 10);
   return below.text() != above.text() ? ""
                                       : std::string(function) +
@@ -344,26 +411,137 @@ std::string not_gated_by_headers(const char* function, int headers, int other) {
           " and with those of 2." + std::to_string(other) + ", at target 2.10";
 }
 
+// compat.h as somebody else has it: at a target with a patch, and with headers
+// that have the wrapper of 2.14, or say so. Compiled once, when it is first
+// asked for.
+class Elsewhere {
+ public:
+  static constexpr uint64_t kTarget = packed(2, 10, 3);
+
+  static const Elsewhere& get() {
+    static const Elsewhere one;
+    return one;
+  }
+
+  // What the compiler or the loader said, or "".
+  std::string trouble;
+
+  template <typename Function>
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(dlsym(handle_, name));
+  }
+  const void* inside() const {
+    return dlsym(handle_, "elsewhere_supported");
+  }
+
+ private:
+  void* handle_ = nullptr;
+
+  Elsewhere() {
+    const uint64_t minor = headers() >> 48 & 255;
+    const Headers newer(std::max<uint64_t>(minor, 14));
+    const std::string source = newer.path + "/elsewhere.cpp";
+    const std::string library = newer.path + "/elsewhere.so";
+    std::ofstream(source) << (minor < 14 ? kWrapper : "") << kSource;
+    Compiler compiler(
+        "-shared -fPIC -o" + quoted(library) + " " + newer.options(kTarget) +
+        " -I" + quoted(cached("CMAKE_HOME_DIRECTORY")) + quoted(source));
+    trouble = compiler.text();
+    if (!trouble.empty()) {
+      trouble = "with the headers of 2.14 the compiler says:\n" +
+          first_error(trouble);
+    } else {
+      handle_ = dlopen(library.c_str(), RTLD_LAZY);
+      trouble = handle_ == nullptr ? dlerror() : "";
+    }
+  }
+
+  // As the headers of 2.14 define it.
+  static constexpr char kWrapper[] = R"(
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+namespace torch::stable {
+inline Tensor permute(
+    const Tensor& self, torch::headeronly::IntHeaderOnlyArrayRef dims) {
+  StableIValue stack[] = {detail::from(self), detail::from(dims)};
+  TORCH_ERROR_CODE_CHECK(
+      torch_call_dispatcher("aten::permute", "", stack, TORCH_ABI_VERSION));
+  return detail::to<Tensor>(stack[0]);
+}
+}
+)";
+  // Tensors come in and go out as new handles.
+  static constexpr char kSource[] = R"(
+#include "compat.h"
+namespace {
+AtenTensorHandle lent(const wb::Tensor& tensor) {
+  AtenTensorHandle handle = nullptr;
+  aoti_torch_new_tensor_handle(tensor.get(), &handle);
+  return handle;
+}
+}
+extern "C" {
+bool elsewhere_supported() { return wb::is_supported(); }
+const char* elsewhere_report() {
+  static std::string text;
+  text = wb::abi_report();
+  return text.c_str();
+}
+AtenTensorHandle elsewhere_from_blob(
+    void* data, const int64_t* sizes, size_t count,
+    torch::headeronly::ScalarType dtype, void (*deleter)(void*)) {
+  return lent(wb::from_blob(
+      data, {sizes, count},
+      torch::stable::Device(torch::headeronly::DeviceType::CPU),
+      dtype, deleter));
+}
+AtenTensorHandle elsewhere_permute(
+    AtenTensorHandle self, const int64_t* dims, size_t count) {
+  return lent(wb::permute(
+      wb::Tensor(self), std::vector<int64_t>(dims, dims + count)));
+}
+}
+)";
+};
+
 // --- what replaces a function that the library calls -------------------------
 
-uint64_t version_2_16_3() {
-  return packed(2, 16, 3);
-}
-uint64_t version_2_10() {
-  return packed(2, 10);
-}
-uint64_t version_2_9_1() {
-  return packed(2, 9, 1);
+uint64_t running = 0;
+uint64_t running_version() {
+  return running;
 }
 
 std::string hex(int64_t handle) {
   return slots::hex(static_cast<StableIValue>(handle));
 }
 
-int deleted = 0;
+// The library's operator new[] and delete[]. A second deletion is counted, and
+// does no harm.
+std::set<void*> buffers;
+int allocated = 0, deleted = 0;
+void* count_allocation(size_t bytes) {
+  ++allocated;
+  return *buffers.insert(::operator new[](bytes)).first;
+}
 void count_deletion(void* address) {
   ++deleted;
-  ::operator delete[](address);
+  if (buffers.erase(address) > 0) {
+    ::operator delete[](address);
+  }
+}
+
+// In place of each function that from_blob may call. An op's tensors are
+// consumed all the same.
+AOTITorchError fails() {
+  return TORCH_FAILURE;
+}
+AOTITorchError op_fails(
+    const char* op, const char*, StableIValue* stack, uint64_t) {
+  slots::release("Tensor", stack[0]);
+  if (std::string(op) == "aten::copy_") {
+    slots::release("Tensor", stack[1]);
+  }
+  return TORCH_FAILURE;
 }
 
 uint64_t given_to_call = 0;
@@ -373,8 +551,9 @@ AOTITorchError dispatch(
   return torch_call_dispatcher(op, overload, stack, build);
 }
 
+int64_t first_stream = 0; // of device 0
 AOTITorchError cuda_stream(int32_t device, void** stream) {
-  *stream = reinterpret_cast<void*>(0x5eed0 + device);
+  *stream = reinterpret_cast<void*>(first_stream + device);
   return device < 8 ? TORCH_SUCCESS : TORCH_FAILURE;
 }
 
@@ -386,7 +565,7 @@ AOTITorchError get_current_stream(int32_t device, StreamHandle* stream) {
   return TORCH_SUCCESS;
 }
 AOTITorchError stream_native_handle(StreamHandle stream, void** handle) {
-  *handle = reinterpret_cast<char*>(stream) - 0xca110 + 0x5eed0;
+  *handle = reinterpret_cast<char*>(stream) - 0xca110 + first_stream;
   return TORCH_SUCCESS;
 }
 AOTITorchError stream_id(StreamHandle, int64_t* id) {
@@ -404,24 +583,75 @@ TEST_CASE(
     "06.1 a target that cannot be is refused" *
     doctest::description("A target that cannot be is accepted, or one that can "
                          "be is refused.")) {
-  const Versions versions;
-  std::vector<Target> wrong, right;
-  for (const char* target :
-       {"0x0210000000000000", // 2.16
-        "0x020a00000000",     // a byte short
-        "0x0209000000000000",
-        "0x0209ffffffffffff",
-        ""}) {
-    wrong.emplace_back(versions, target);
+  const uint64_t here = headers();
+  const Versions versions(here);
+  const std::string whole =
+      "-fsyntax-only -Wfatal-errors -isystem" + quoted(versions.path);
+  // Of all of compat.h, the #error comes first.
+  constexpr char kNewer[] = "0x0210000000000000"; // 2.16
+  Compiler newer(
+      whole + " -DTORCH_TARGET_VERSION=" + kNewer + quoted(compat()));
+  Compiler none(whole + quoted(compat()));
+
+  const std::vector<std::string> wrong = {
+      kNewer,
+      "0x020a00000000", // a byte short
+      "0x0209000000000000",
+      "0x0209ffffffffffff",
+      "0x010f000000000000",                // 1.15
+      slots::hex(here + packed(0, 1)),     // a minor above the headers
+      slots::hex(here + packed(0, 0, 1))}; // and a patch
+  const std::vector<std::string> right = {
+      "0x020a000000000000", "TORCH_ABI_VERSION"};
+  Beginning today(here), of_2_16(packed(2, 16));
+  for (const auto* targets : {&wrong, &right}) {
+    for (const std::string& target : *targets) {
+      today.add(target);
+    }
   }
-  for (const char* target : {"0x020a000000000000", "TORCH_ABI_VERSION"}) {
-    right.emplace_back(versions, target);
+  of_2_16.add("0x0211000000000000");
+  of_2_16.add(kNewer);
+  today.compile();
+  of_2_16.compile();
+  REQUIRE_CLEAN(not_refused(newer.text(), kNewer));
+  REQUIRE_CLEAN(not_refused(none.text(), ""));
+  for (const std::string& target : wrong) {
+    REQUIRE_CLEAN(today.not_refused(target));
   }
-  for (Target& target : wrong) {
-    REQUIRE_CLEAN(target.not_refused());
+  for (const std::string& target : right) {
+    REQUIRE_CLEAN(today.not_accepted(target));
   }
-  for (Target& target : right) {
-    REQUIRE_CLEAN(target.not_accepted());
+  INFO("with the headers of 2.16");
+  REQUIRE_CLEAN(of_2_16.not_refused("0x0211000000000000"));
+  REQUIRE_CLEAN(of_2_16.not_accepted(kNewer));
+}
+
+TEST_CASE(
+    "06.1 versions compare as numbers, in an #if and in C++" *
+    doctest::description("A macro of compat.h compares versions wrongly, or "
+                         "the guard does.")) {
+  constexpr char k2_10[] = "0x020a000000000000", k2_11[] = "0x020b000000000000",
+                 k3_0[] = "0x0300000000000000";
+  Beginning later(packed(3, 0));
+  later.add(k2_10);
+  later.add(k2_11);
+  later.expect("COMPAT_VERSION(2, 10)", k2_10);
+  later.expect("COMPAT_VERSION(3, 255)", "0x03ff000000000000");
+  later.expect("COMPAT_TARGET(2, 10)", "true");
+  later.expect("COMPAT_TARGET(2, 11)", "true"); // from this version on
+  later.expect("COMPAT_TARGET(2, 12)", "false");
+  later.expect("COMPAT_TARGET(1, 13)", "true");
+  later.expect("COMPAT_TARGET(3, 0)", "false");
+  later.add(k3_0);
+  later.expect("COMPAT_TARGET(2, 11)", "true");
+  later.expect("COMPAT_TARGET(3, 0)", "true");
+  later.expect("COMPAT_HEADERS(2, 14)", "true");
+  later.expect("COMPAT_HEADERS(3, 0)", "true");
+  later.expect("COMPAT_HEADERS(3, 1)", "false");
+  later.compile();
+  INFO("with the headers of 3.0");
+  for (const char* target : {k2_10, k2_11, k3_0}) {
+    REQUIRE_CLEAN(later.not_accepted(target));
   }
 }
 
@@ -430,21 +660,40 @@ TEST_CASE(
     doctest::description("is_supported does not compare what is targeted with "
                          "what runs.")) {
   for_each_library([](const Library& library) {
-    const auto supported_on = [&library](uint64_t (*version)()) {
-      const Replaced other(library.inside, "aoti_torch_abi_version", version);
-      return library.is_supported();
-    };
-    const auto expect = [&](bool supported, uint64_t (*version)()) {
-      INFO("on libtorch ", text(version()));
-      const bool is_supported = supported_on(version);
+    const auto expect = [&](bool supported, uint64_t version) {
+      INFO("on libtorch ", text(version));
+      running = version;
+      const Replaced other(
+          library.inside, "aoti_torch_abi_version", running_version);
+      const bool is_supported = library.is_supported();
       CHECK(is_supported == supported);
     };
-    expect(true, aoti_torch_abi_version);
-    expect(true, version_2_16_3);
-    // Older than the headers, and just what the first library targets.
-    expect(target(library) == packed(2, 10), version_2_10);
-    expect(false, version_2_9_1);
+    const uint64_t targeted = target(library);
+    expect(aoti_torch_abi_version() >= targeted, aoti_torch_abi_version());
+    expect(true, packed(2, 16, 3));
+    expect(true, packed(3, 0));
+    // What it targets, older than the headers or not; and just before.
+    expect(true, targeted);
+    expect(false, targeted - packed(0, 0, 1));
+    expect(targeted == packed(2, 10), packed(2, 10));
+    expect(false, packed(2, 9, 1));
+    expect(false, packed(1, 13));
+    // Another one in the same process has another target.
+    REQUIRE_CLEAN(not_hidden(library.inside));
   });
+  const Elsewhere& other = Elsewhere::get();
+  if (other.trouble.empty()) { // else step 06.4 shows it
+    const Replaced replaced(
+        other.inside(), "aoti_torch_abi_version", running_version);
+    auto* const supported = other.function<bool()>("elsewhere_supported");
+    for (const uint64_t patch : {2, 3, 4}) {
+      running = packed(2, 10, patch);
+      INFO("a library that targets 2.10.3, on libtorch ", text(running));
+      const bool is_supported = supported();
+      const bool expected = patch >= 3;
+      CHECK(is_supported == expected);
+    }
+  }
 }
 
 TEST_CASE(
@@ -459,10 +708,14 @@ TEST_CASE(
       CHECK(report == built + text(aoti_torch_abi_version()));
     }
     const Replaced newer(
-        library.inside, "aoti_torch_abi_version", version_2_16_3);
-    INFO("on libtorch 2.16.3");
-    const std::string report = library.abi_report();
-    CHECK(report == built + "2.16.3");
+        library.inside, "aoti_torch_abi_version", running_version);
+    for (const uint64_t version :
+         {packed(2, 16, 3), packed(3, 0, 17), packed(16, 255, 255) | 255}) {
+      running = version;
+      INFO("on libtorch ", text(version));
+      const std::string report = library.abi_report();
+      CHECK(report == built + text(version));
+    }
   });
 }
 
@@ -472,6 +725,7 @@ TEST_CASE(
                          "run exactly once.")) {
   for_each_library([](const Library& library) {
     const bool copies = target(library) < packed(2, 11);
+    const Replaced made(library.inside, "_Znam", count_allocation);
     const Replaced counted(library.inside, "_ZdaPv", count_deletion);
     deleted = 0;
     const auto ran = [](int wanted, const std::string& when) {
@@ -506,7 +760,97 @@ TEST_CASE(
     CHECK(cube.const_data_ptr<int64_t>()[23] == 23);
     const auto strides_of_empty = library.count({3, 0, 2}).strides().vec();
     CHECK(strides_of_empty == std::vector<int64_t>{2, 2, 1});
+    const Tensor number = library.count({}); // no dimension, one element
+    CHECK(number.dim() == 0);
+    CHECK(values<int64_t>(number) == std::vector<int64_t>{0});
   });
+}
+
+TEST_CASE(
+    "06.3 if it throws, the data is still the caller's" *
+    doctest::description("from_blob throws, and has run the deleter: the "
+                         "caller deletes the data a second time.")) {
+  for_each_library([](const Library& library) {
+    const Replaced made(library.inside, "_Znam", count_allocation);
+    const Replaced counted(library.inside, "_ZdaPv", count_deletion);
+    const auto run = [&library](const std::string& what) {
+      allocated = deleted = 0;
+      {
+        const CapturedStderr quiet;
+        refusal([&library] { library.count({5}); });
+      }
+      if (deleted != allocated) {
+        FAIL(
+            what,
+            " fails, and the data is deleted ",
+            deleted,
+            " time(s): if from_blob throws, it is the caller who deletes it");
+      }
+    };
+    for (const std::string name :
+         {"aoti_torch_create_tensor_from_blob",
+          "aoti_torch_create_tensor_from_blob_v2",
+          "torch_from_blob",
+          "aoti_torch_aten_new_empty",
+          "aoti_torch_empty_strided",
+          "aoti_torch_copy_",
+          "aoti_torch_clone"}) {
+      const Replaced failing(library.inside, name.c_str(), fails);
+      run(name);
+    }
+    const Replaced failing(library.inside, "torch_call_dispatcher", op_fails);
+    run("torch_call_dispatcher");
+  });
+}
+
+namespace {
+
+int64_t blobs_deleted = 0;
+
+// A tensor of 1, 2, 3, ... by the fallback, which copies them.
+template <typename T>
+void expect_copied(const std::vector<int64_t>& sizes, size_t count) {
+  std::vector<T> data(count);
+  for (size_t i = 0; i < count; ++i) {
+    data[i] = static_cast<T>(i + 1);
+  }
+  const std::vector<T> expected = data;
+  auto* const from_blob =
+      Elsewhere::get()
+          .function<AtenTensorHandle(
+              void*, const int64_t*, size_t, c10::ScalarType, void (*)(void*))>(
+              "elsewhere_from_blob");
+  blobs_deleted = 0;
+  const auto dtype = c10::CppTypeToScalarType<T>::value;
+  const Tensor tensor(
+      from_blob(data.data(), sizes.data(), sizes.size(), dtype, [](void*) {
+        ++blobs_deleted;
+      }));
+  data.assign(count, T{}); // the memory may be used for something else
+  const std::string name = torch::headeronly::toString(dtype);
+  INFO("at target 2.10, from sizes ", sizes, " and the dtype ", name);
+  if (tensor.scalar_type() != dtype) {
+    FAIL("the tensor has another dtype");
+  }
+  const auto copied = values<T>(tensor);
+  const auto copied_sizes = tensor.sizes().vec();
+  CHECK(copied_sizes == sizes);
+  CHECK(copied == expected);
+  CHECK(blobs_deleted == 1);
+}
+
+} // namespace
+
+TEST_CASE(
+    "06.3 the copy is of any dtype and any sizes" *
+    doctest::description("What from_blob copies at target 2.10 is not a tensor "
+                         "of the dtype and the sizes that it is given.")) {
+  if (Elsewhere::get().trouble.empty()) { // else step 06.4 shows it
+    expect_copied<float>({2, 3}, 6);
+    expect_copied<double>({}, 1);
+    expect_copied<int32_t>({3, 1, 2}, 6);
+    expect_copied<uint8_t>({5}, 5);
+  }
 }
 
 TEST_CASE(
@@ -540,6 +884,10 @@ TEST_CASE(
     }
     CHECK(library.permute(x, {-1, 1, 0}).size(0) == 4);
     CHECK(library.permute(tensor<int64_t>({7}, {}), {}).dim() == 0);
+    running = packed(2, 16, 3);
+    const Replaced newer(
+        library.inside, "aoti_torch_abi_version", running_version);
+    library.permute(x, {2, 0, 1});
     {
       INFO("built_with is the last argument of the call");
       const std::string built_with = text(given_to_call);
@@ -553,6 +901,12 @@ TEST_CASE(
     }
     if (aoti_torch_abi_version() >= packed(2, 13)) {
       CHECK(said(failed) == Contains("duplicate")); // libtorch's own reason
+      INFO("and then by [0, 1, 7]: the reason is another");
+      const std::string next = in_child([&] {
+        refusal([&] { library.permute(x, {0, 0, 1}); });
+        library.permute(x, {0, 1, 7});
+      });
+      CHECK(said(next) == Contains("out of range"));
     }
   });
 }
@@ -562,22 +916,25 @@ TEST_CASE(
     doctest::description("The gate does not open with the headers of 2.14, or "
                          "what it opens does not compile.")) {
   REQUIRE_CLEAN(not_gated_by_headers("permute", 13, 14));
-  const Headers newer(14);
-  if (headers() < packed(2, 14)) {
-    std::ofstream(newer.path + "/newer.h")
-        << "#include <torch/csrc/stable/tensor.h>\n"
-           "namespace torch::stable {\n"
-           "Tensor permute(\n"
-           "    const Tensor&, torch::headeronly::IntHeaderOnlyArrayRef);\n"
-           "}\n";
-    Compiler with_wrapper(
-        "-fsyntax-only " + newer.options(10) + " -include" +
-        quoted(newer.path + "/newer.h") + quoted(compat()));
-    const std::string said = with_wrapper.text();
-    REQUIRE_CLEAN(
-        said.empty() ? ""
-                     : "with the headers of 2.14 the compiler says:\n" +
-                first_error(said));
+  const Elsewhere& newer = Elsewhere::get();
+  REQUIRE_CLEAN(newer.trouble);
+  INFO("with the headers of 2.14, x is [2, 3], permuted by [1, 0]");
+  const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const int64_t dims[] = {1, 0};
+  auto* const permute =
+      newer
+          .function<AtenTensorHandle(AtenTensorHandle, const int64_t*, size_t)>(
+              "elsewhere_permute");
+  const Tensor y(permute(
+      slots::pointer<AtenTensorHandle>(slots::make("Tensor", x.get())),
+      dims,
+      2));
+  const auto sizes = y.sizes().vec();
+  const auto strides = y.strides().vec();
+  CHECK(sizes == std::vector<int64_t>{3, 2});
+  CHECK(strides == std::vector<int64_t>{1, 3});
+  if (y.data_ptr() != x.data_ptr()) {
+    FAIL("the result is no view: it has other memory than x");
   }
 }
 
@@ -605,18 +962,47 @@ TEST_CASE(
       CHECK(refused(0) == Contains(kName));
     }
     const Replaced found(library.inside, kName, cuda_stream);
-    for (const int64_t device : {0, 3}) {
-      INFO("of device ", device);
-      const auto stream = hex(library.current_stream(device));
-      CHECK(stream == hex(0x5eed0 + device));
+    for (const int64_t first : {0x5eed0, 0xfeed0}) { // then it is another one
+      first_stream = first;
+      for (const int64_t device : {0, 3}) {
+        INFO("of device ", device);
+        const auto stream = hex(library.current_stream(device));
+        CHECK(stream == hex(first + device));
+      }
     }
     if (old) {
       INFO("of device 9, which is not there: the call fails");
       CHECK(refused(9) == Contains(kName));
+    } else {
+      for (const std::string name :
+           {"torch_stream_native_handle", "aoti_torch_get_current_stream"}) {
+        const Replaced failing(library.inside, name.c_str(), fails);
+        const CapturedStderr quiet;
+        if (refused(0) == kNothingThrown) {
+          FAIL(name, " fails, and nothing is thrown");
+        }
+      }
     }
     INFO("the streams that were got and not released");
     CHECK(streams == 0);
   });
+}
+
+TEST_CASE(
+    "06.5 the example asks the process too" *
+    doctest::description("error_text.h does not declare libtorch's function "
+                         "weak, or does not ask whether it is there: before "
+                         "2.13 the library does not load, or crashes.")) {
+  const Library& oldest = libraries()[0];
+  const char* (*const nowhere)() = nullptr;
+  const std::string failed = in_child([&] {
+    const Replaced missing(
+        oldest.inside, "torch_exception_get_what_without_backtrace", nowhere);
+    const CapturedStderr quiet;
+    return std::string(
+        refusal([&] { oldest.permute(tensor<float>({1}, {1}), {7}); }).c_str());
+  });
+  CHECK(said(failed) == Contains("stderr"));
 }
 
 TEST_CASE(
