@@ -530,17 +530,19 @@ void count_deletion(void* address) {
   }
 }
 
-// In place of each function that from_blob may call. An op's tensors are
-// consumed all the same.
+// In place of each function that from_blob may call. The arguments of an op
+// that fails are consumed all the same.
 AOTITorchError fails() {
   return TORCH_FAILURE;
 }
 AOTITorchError op_fails(
-    const char* op, const char*, StableIValue* stack, uint64_t) {
-  slots::release("Tensor", stack[0]);
-  if (std::string(op) == "aten::copy_") {
-    slots::release("Tensor", stack[1]);
+    const char* op, const char* overload, StableIValue* stack, uint64_t build) {
+  const bool copies = std::string(op) == "aten::copy_";
+  if (!copies && std::string(op) != "aten::clone") {
+    return torch_call_dispatcher(op, overload, stack, build);
   }
+  slots::release("Tensor", stack[0]);
+  slots::release(copies ? "Tensor" : "MemoryFormat?", stack[1]);
   return TORCH_FAILURE;
 }
 
