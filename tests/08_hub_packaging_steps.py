@@ -2,6 +2,7 @@
 Each imports in a process of its own: what is wrong may end it."""
 
 import ast
+import io
 import os
 import re
 import shutil
@@ -11,14 +12,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from hub import ENVIRONMENT, NEEDED, NEWEST, python
+from workbook.audit import elf
+from workbook.installed import torch_root
+from workbook.libtorch import surface
+from workbook.libtorch.versions import numbers
 from workbook.project import ROOT
 
 FUNCTIONS = {
     "silu_and_mul", "mul_and_silu", "gelu_and_mul", "gelu_tanh_and_mul",
     "fatrelu_and_mul", "silu_and_mul_with_clamp", "swigluoai_and_mul", "silu",
     "gelu", "gelu_tanh", "gelu_new", "gelu_fast", "gelu_quick"}
+STRONG = 1  # of a symbol that others find: STB_GLOBAL
 LAYERS = {
     "SiluAndMul", "MulAndSilu", "GeluAndMul", "GeluTanhAndMul", "FatreluAndMul",
     "Silu", "Gelu", "GeluTanh", "FastGELU", "NewGELU", "QuickGELU"}
@@ -97,8 +104,9 @@ def ask(source, variant, tmp_path, look_at):
 @pytest.fixture
 def ask_package(own_package, ask):
     """Runs Python code that has package.py, in a folder of its own."""
-    return lambda code: ask(PACKAGE + code, PYTHONPATH=os.pathsep.join(
-        [str(own_package), ENVIRONMENT["PYTHONPATH"]]))
+    return lambda code, *arguments, **environment: ask(
+        PACKAGE + code, *arguments, PYTHONPATH=os.pathsep.join(
+            [str(own_package), ENVIRONMENT["PYTHONPATH"]]), **environment)
 
 
 # The library alone, as Python imports it, before any file of the package is.
@@ -131,7 +139,33 @@ def load():
 """
 
 
-def test_08_1_a_module_for_every_python(library, ask):
+# Once, twice, and by another path, as where one kernel is loaded from two places.
+MODULE = """
+import ctypes, re, warnings
+warnings.simplefilter("error", RuntimeWarning)
+try:
+    module = load()
+except RuntimeWarning:
+    raise AssertionError("PyModule_Create2 is told of another ABI than Python's "
+                         "stable one, which has number 3") from None
+pointer = ctypes.pythonapi.PyModule_GetDef
+pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object]
+first, last = (int(n, 16) for n in re.search(
+    r"(\\w+)-(\\w+) .*\\[stack\\]", Path("/proc/self/maps").read_text()).groups())
+assert not first <= pointer(module) < last, \\
+    "the PyModuleDef is on the stack, and Python keeps its address: make it static"
+assert module.__name__ == load().__name__ == id, \\
+    f"the module is {module.__name__}, and should be {id}"
+other = Path(sys.argv[2], file.name)
+other.symlink_to(file)
+loader = importlib.machinery.ExtensionFileLoader(id, str(other))
+assert load() is not module, \\
+    "imported by another path it is the first module again: each call has to " \\
+    "return what PyModule_Create2 makes, which its caller then owns"
+"""
+
+
+def test_08_1_a_module_for_every_python(library, tmp_path, ask):
     """Python finds a module in the library, which needs one function of Python's
 
     Python finds no module in the library, or the module needs more of Python."""
@@ -150,11 +184,7 @@ def test_08_1_a_module_for_every_python(library, ask):
     if found and found[2] != wanted:
         pytest.fail(f"the function is {found[2]}; Python looks for {wanted}, after "
                     "the file's name")
-    # Twice, as where one kernel is loaded from two places.
-    ask(LOAD + """
-assert load().__name__ == load().__name__ == id, \\
-    f"the module is {load().__name__}, and should be {id}"
-""", library, died="the process ended in the import")
+    ask(LOAD + MODULE, library, tmp_path, died="the process ended in the import")
     later = ObjectFile(library).check_python_abi("3.9")
     assert later == [], f"not in Python's stable ABI of 3.9: {later}"
     needed = re.findall(r"\b_?Py\w+", names)
@@ -164,7 +194,7 @@ assert load().__name__ == load().__name__ == id, \\
 
 # package.py, asked in a folder of its own.
 PACKAGE = """
-import os, subprocess
+import os, re, subprocess
 import package
 def git(*arguments):
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org",
@@ -173,7 +203,21 @@ def git(*arguments):
 """
 
 
-def test_08_2_an_id_for_every_build(library, ask, ask_package, look_at):
+def namespaces(source, build, *options):
+    """Those that the ops are registered in, by what the preprocessor makes of
+    the registrations."""
+    text = (source / "torch-ext/torch_binding.cpp").read_text()
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$",
+                         (build / "CMakeCache.txt").read_text(), re.M)[1]
+    done = subprocess.run(
+        [compiler, "-E", "-P", "-xc++", "-DTORCH_EXTENSION_NAME=TORCH_EXTENSION_NAME",
+         *options, "-"], input=re.sub(r"^#include.*", "", text, flags=re.M),
+        text=True, capture_output=True)
+    return set(re.findall(r"STABLE_TORCH_LIBRARY\w*\(\s*(\w+)\s*,", done.stdout))
+
+
+def test_08_2_an_id_for_every_build(
+        build, source, library, ask, ask_package, look_at):
     """the same contents have one id, other contents another, which no process
     has twice
 
@@ -193,14 +237,40 @@ out, x = torch.empty(2, 4), torch.randn(2, 8)
 getattr(torch.ops, id).silu_and_mul(out, x)
 torch.testing.assert_close(
     out, torch.nn.functional.silu(x[:, :4]) * x[:, 4:])
+for name in sorted(n for n in names() if n.startswith(f"{id}::")):
+    for key in ("CPU", "Meta"):
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(name, key), \\
+            f"{name.replace(id, '<id>')} has no kernel for {key}: is it " \\
+            "registered in this build's namespace?"
 """, library, died="the process ended: another kernel has opened the namespace "
                    "activation")
+    assert (found := namespaces(source, build, "-DCUDA_KERNEL")) == \
+        (mine := namespaces(source, build)), \
+        f"for CUDA the ops are in {', '.join(found - mine)}, a name that every " \
+        "build has; TORCH_EXTENSION_NAME is this build's own"
     look_at("package.py", "unique_id")
     ask_package("""
-first, second = package.unique_id(), package.unique_id()
+first = package.unique_id()
+import importlib
+second = importlib.reload(package).unique_id()  # as by another build
 assert first != second, f"without git unique_id() is {first!r} for every build"
-git("init", "-q")
-git("add", "-A")
+assert re.fullmatch("[0-9A-Fa-f]{8}", first), \\
+    f"without git unique_id() is {first!r}, and should be eight digits: it " \\
+    "becomes part of names in C++ and in Python"
+path, os.environ["PATH"] = os.environ["PATH"], str(package.SOURCE)
+try:
+    found = package.unique_id()
+except FileNotFoundError:
+    raise AssertionError("unique_id() ends in a FileNotFoundError where no git is "
+                         "installed") from None
+assert re.fullmatch("[0-9A-Fa-f]{8}", found), \\
+    f"where no git is installed unique_id() is {found!r}"
+os.environ["PATH"] = path
+# In a repository that has other folders as well.
+beside = package.SOURCE.parent / "beside.txt"
+beside.write_text("1")
+git("init", "-q", "..")
+git("add", "-A", "..")
 git("commit", "-qm", "1")
 id = package.unique_id()
 tree, commit = package.git("rev-parse", "HEAD:./", "HEAD").split()
@@ -208,9 +278,23 @@ assert not commit.startswith(id), \\
     "unique_id() is that of the commit: one that changes nothing has another id"
 assert tree.startswith(id) and len(id) >= 7, \\
     f"unique_id() is {id!r}; the folder's tree is {tree}"
+assert len(id) == 7, f"unique_id() has {len(id)} digits, and should have seven"
 git("commit", "--allow-empty", "-qm", "another commit of the same contents")
 assert package.unique_id() == id, \\
     "after a commit that changes nothing unique_id() is another"
+beside.write_text("2")
+found = package.unique_id()
+assert found == id, f"with a change in another folder unique_id() is {found!r}"
+git("commit", "-qam", "a commit of another folder")
+found = package.unique_id()
+assert found == id, \\
+    "after a commit of another folder unique_id() is another, and should be that " \\
+    "of this folder's contents"
+(package.SOURCE / "build").mkdir()
+(package.SOURCE / "build/made.txt").write_text("by the build")
+found = package.unique_id()
+assert found == id, \\
+    f"beside the folder build, which git does not know, unique_id() is {found!r}"
 file = package.SOURCE / "build.toml"
 file.write_text(file.read_text() + "# changed")
 found = package.unique_id()
@@ -218,9 +302,24 @@ assert found == f"{id}_dirty", \\
     "with a changed file unique_id() is " + (
         "still that of the last commit" if found == id else repr(found)) + \\
     ", and should end in _dirty"
+git("add", "-u")
+found = package.unique_id()
+assert found == f"{id}_dirty", \\
+    f"with a change that is added, not committed, unique_id() is {found!r}, and " \\
+    "should end in _dirty"
 git("commit", "-qam", "2")
 assert package.unique_id() not in (id, f"{id}_dirty"), \\
     "after a commit of other contents unique_id() is the same"
+ids = []
+for backend in ("cpu", "cu130", "cpu"):
+    package.write_id(backend, package.SOURCE / f"{backend}.h")
+    ids += (package.SOURCE / f"{backend}.h").read_text().split()[-1:]
+    file.write_text(file.read_text() + "# changed again")
+    git("commit", "-qam", "3")
+assert ids[0].startswith("_activation_cpu_") and \\
+    ids[1].startswith("_activation_cuda_"), \\
+    f"the ids of the variants for cpu and cu130 are {ids[0]} and {ids[1]}"
+assert ids[0] != ids[2], f"built again after a commit, the id is still {ids[0]}"
 """)
 
 
@@ -274,6 +373,60 @@ def test_08_3_symbols_that_every_linux_has(library, look_at):
     assert refused == [], f"the Hub's checker refuses {refused}"
 
 
+def unsafe_value(library, name):
+    """The value of a flag of one byte, if it is not 0."""
+    file = ELFFile(io.BytesIO(library.read_bytes()))
+    for symbol in file.get_section_by_name(".symtab").get_symbol_by_name(name) or []:
+        section = file.get_section(symbol["st_shndx"])
+        if section["sh_type"] != "SHT_NOBITS":
+            return section.data()[symbol["st_value"] - section["sh_addr"]]
+    return 0
+
+
+def test_08_3_what_is_in_it_is_its_own(build, source, library, look_at):
+    """it shows only the module to others, and runs on every machine and torch
+
+    Others would find what is the library's own, or it is made for one machine."""
+    found = elf.read(library.name, library.read_bytes())
+    look_at("torch-ext/portable.cpp")
+    assert "__libc_single_threaded" not in found.exports, \
+        "__libc_single_threaded is visible: others, who look for glibc's, find it"
+    value = unsafe_value(library, "__libc_single_threaded")
+    assert value == 0, \
+        f"__libc_single_threaded is {value}, that is there are no threads: 0 is safe"
+    look_at("CMakeLists.txt", "visibility")
+    module = "PyInit_" + library.name.removesuffix(".abi3.so")
+    shown = [name for name, bind in found.exports.items() if bind == STRONG or
+             re.search("wb|silu|gelu|functional", name)]
+    shown = set(shown) - {module, "__bss_start", "_edata", "_end"}
+    assert not shown, \
+        f"{named(sorted(shown)[:1])} is visible, and others may take it for theirs"
+    look_at("CMakeLists.txt", "libgcc")
+    assert "libgcc_s.so.1" in found.needed, \
+        "libgcc is inside, beside the process's own: what throws needs one for all"
+    look_at("CMakeLists.txt", "TORCH_TARGET_VERSION")
+    newer = {name: version for name, weak in found.shims.items()
+             if not weak and (version := surface.since(name))
+             and numbers(version) > (2, 10)}
+    assert not newer, "torch 2.10 has no " + ", ".join(
+        f"{name} (since {version})" for name, version in sorted(newer.items())[:2])
+    look_at("CMakeLists.txt", "prefix-map")
+    here = [text for text in found.strings for folder in (source, build, torch_root())
+            if f"{folder}/" in text]
+    assert not here, \
+        f"a path of the build machine is in the library: {min(here, default='')}"
+    look_at("CMakeLists.txt", "-m")
+    flags = re.findall(r" (-m(?:(?:arch|cpu)=(?!x86-64 |armv8-a )|avx|fma|bmi|sse)\S*)",
+                       " ".join(re.findall(r"^ +FLAGS =(.*)$", (
+                           build / "build.ninja").read_text(), re.M)) + " ")
+    assert flags == [], f"{flags[0]}: older processors lack its instructions"
+    look_at("CMakeLists.txt", "gnu-unique")
+    text = re.sub(r"#.*", "", (source / "CMakeLists.txt").read_text())
+    assert re.search(r"GNU|Clang|check_(cxx_)?compiler_flag", text), \
+        "-fno-gnu-unique is for every compiler, and Clang stops at it: " \
+        "CXX_COMPILER_ID tells which one it is"
+
+
 def imported(file):
     """The packages that a file imports by name."""
     for node in ast.walk(ast.parse(file.read_text(), feature_version=(3, 9))):
@@ -281,6 +434,74 @@ def imported(file):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield node.module.split(".")[0]
+
+
+# Of what later Pythons brought what is likeliest here.
+LATER = {"tomllib": "3.11", "file_digest": "3.11", "pairwise": "3.10",
+         "batched": "3.12", "StrEnum": "3.11", "TypeAlias": "3.10"}
+
+
+def newer_than_3_9(file):
+    """What Python 3.9 does not know, line by line."""
+    try:
+        tree = ast.parse(file.read_text(), feature_version=(3, 9))
+    except SyntaxError as error:
+        yield f"in line {error.lineno} Python 3.9 says: {error.msg}"
+        return
+    for node in ast.walk(tree):
+        names = {getattr(node, "attr", ""), getattr(node, "module", "")} | {
+            alias.name for alias in getattr(node, "names", [])
+            if isinstance(alias, ast.alias)}
+        yield from (f"{name}, which came with Python {LATER[name]}, in line "
+                    f"{node.lineno}" for name in names & set(LATER))
+        for part in (getattr(node, "annotation", None),
+                     getattr(node, "returns", None)):
+            if part and any(isinstance(n, ast.BitOr) for n in ast.walk(part)) and \
+                    "import annotations" not in file.read_text():
+                yield f"{ast.unparse(part)} in line {part.lineno} is a TypeError " \
+                    "before Python 3.10"
+
+
+# Each function on rows of all kinds, against float64: tests/reference.py of the
+# solution has the formulas.
+WITH_REFERENCE = os.pathsep.join([
+    str(ROOT / "solutions/08_hub_packaging/tests"), ENVIRONMENT["PYTHONPATH"]])
+FUNCTIONS_CODE = """
+from reference import NUMBERS, REFERENCE, assert_right
+def is_right(name, call, x, numbers):
+    NUMBERS[name] = numbers
+    shape = REFERENCE[name](x.double(), *numbers).shape
+    canvas = torch.full((*shape, 2), 9.0, dtype=x.dtype)
+    for out in (torch.empty(shape, dtype=x.dtype), canvas[..., 0]):
+        returned = call(out, x)
+        said = f"{name}, called with x and out of {str(x.dtype)[6:]}, "
+        assert returned is out, said + "does not return out" + look
+        try:
+            assert_right(name, out, x)
+        except AssertionError:
+            raise AssertionError(
+                said + "does not compute what its docstring says: for " +
+                (f"x of {list(x.shape)} with strides {list(x.stride())} and "
+                 f"out's {list(out.stride())}") + look) from None
+    assert canvas[..., 1].eq(9).all(), said + "writes beside out" + look
+torch.manual_seed(0)
+OTHERS = {"fatrelu_and_mul": {"threshold": 0.25},
+          "silu_and_mul_with_clamp": {"limit": 1.5},
+          "swigluoai_and_mul": {"alpha": 1.25, "limit": 2.5}}
+DEFAULTS = {"fatrelu_and_mul": (0.0,), "swigluoai_and_mul": (1.702, 7.0)}
+for name in REFERENCE:
+    function, more = getattr(package, name), OTHERS.get(name, {})
+    for dtype in (torch.float, torch.half, torch.bfloat16):
+        wide = (torch.randn(4, 2, 24) * 5).to(dtype)
+        for x in (wide, wide[..., ::2], wide[..., 1:9], wide.permute(2, 1, 0),
+                  wide[:0]):
+            is_right(name, lambda out, x: function(out=out, x=x, **more), x,
+                     tuple(more.values()))
+        if name in DEFAULTS:
+            is_right(name, function, wide, DEFAULTS[name])
+            is_right(name, lambda *tensors: function(*tensors, *more.values()),
+                     wide, tuple(more.values()))
+"""
 
 
 def test_08_4_a_package_without_a_fixed_name(variant, ask, look_at):
@@ -315,13 +536,67 @@ assert want == have, "; ".join(
     (("lacks", want - have), ("should not have", have - want)) if names) + look
 out, x = torch.empty(2, 4), torch.randn(2, 8)
 assert package.silu_and_mul(out, x) is out, "silu_and_mul does not return out" + look
+assert torch._C._dispatch_has_kernel_for_dispatch_key(
+    f"{id}::silu_functional", "Autograd"), \\
+    "no op has a gradient: does __init__.py import _autograd?" + look + "import _auto"
+""" + FUNCTIONS_CODE + """
 foreign = {m for m in sys.modules if m.split(".")[0] == "activation"}
 assert not foreign, "the package was imported by the fixed name activation" + look
-""", variant, " ".join([*FUNCTIONS, "layers"]))
+""", variant, " ".join([*FUNCTIONS, "layers"]), PYTHONPATH=WITH_REFERENCE)
     for file in variant.rglob("*.py"):
+        look_at(f"torch-ext/activation/{file.relative_to(variant)}")
+        newer = [*newer_than_3_9(file)]
+        assert newer == [], f"{file.name}: {newer[0]}"
         foreign = set(imported(file)) - {"torch", *sys.stdlib_module_names}
         assert not foreign, \
             f"{file.name} imports {', '.join(foreign)}, which torch does not bring"
+
+
+# What each layer computes, on Meta too, and each op's gradient.
+LAYERS_CODE = """
+from reference import NUMBERS, REFERENCE, assert_right, exact, ulps
+OTHER_NAMES = {"FastGELU": "gelu_fast", "NewGELU": "gelu_new",
+               "QuickGELU": "gelu_quick"}
+NUMBERS.update(fatrelu_and_mul=(0.0,))
+torch.manual_seed(0)
+for layer in sys.argv[2].split():
+    name = OTHER_NAMES.get(layer) or re.sub("(?<=.)([A-Z])", r"_\\1", layer).lower()
+    x = torch.randn(2, 8, 6).transpose(1, 2)
+    made = getattr(package.layers, layer)()
+    try:
+        assert_right(name, made(x), x)
+    except AssertionError:
+        raise AssertionError(f"{layer} does not compute {name}") from None
+ops = sys.modules[f"{id}._ops"].ops
+NUMBERS.update(fatrelu_and_mul=(0.25,), swigluoai_and_mul=(1.25, 2.5))
+for name in REFERENCE:
+    op, numbers = getattr(ops, f"{name}_functional"), NUMBERS.get(name, ())
+    for dtype in (torch.float, torch.half, torch.bfloat16):
+        # In quarters, so that some equal a threshold or a limit.
+        x = (torch.randint(-16, 17, (2, 3, 40)) / 4).to(dtype).requires_grad_()
+        got, wide = op(x, *numbers), x.detach().double().requires_grad_()
+        weight = torch.randn(got.shape).to(dtype)
+        said = f"the gradient of {name}, in {str(dtype)[6:]}, "
+        assert got.requires_grad, said + "is missing"
+        try:
+            mine, = torch.autograd.grad(got, x, weight)
+        except RuntimeError as error:
+            raise AssertionError(f"{said}is refused: {error}") from None
+        right, = torch.autograd.grad(exact(name, wide), wide, weight.double())
+        assert ulps(mine, right, 0.25) <= (64 if dtype is torch.float else 0.51), \\
+            said + "is not that of what it computes, rounded once"
+        meta = op(x.detach().to("meta"), *numbers)
+        assert (meta.shape, meta.stride(), meta.dtype) == \\
+            (got.shape, got.stride(), dtype), \\
+            f"for torch.compile {name} has a result of {list(meta.shape)}, and " \\
+            f"should have one of {list(got.shape)}"
+gates, ups = [-torch.inf, 0.25, 2.0, -1.0], [3.0, 5.0, torch.inf, torch.inf]
+x = torch.tensor([gates + ups], requires_grad=True)
+ops.fatrelu_and_mul_functional(x, 0.25).sum().backward()
+assert x.grad.tolist() == [[0.0, 0.0, torch.inf, 0.0, 0.0, 0.0, 2.0, 0.0]], \\
+    f"the gradient of fatrelu_and_mul is {x.grad.tolist()[0]} for gates {gates} " \\
+    f"and ups {ups}: what is not kept has none, though something be infinite"
+"""
 
 
 def test_08_5_layers_without_a_state(variant, ask, look_at):
@@ -331,6 +606,7 @@ def test_08_5_layers_without_a_state(variant, ask, look_at):
     look_at("torch-ext/activation/layers.py")
     ask(IMPORT + """
 load()
+import re
 from kernels.layer.layer import _validate_layer
 from torch import nn
 class Layer(nn.Module):
@@ -353,6 +629,7 @@ for name in sys.argv[2].split():
     assert getattr(layer, "has_backward", True), \\
         f"{name} says that it has no gradient: a model in training keeps its own"
     layer()(torch.randn(2, 8))
+""" + LAYERS_CODE + """
 class Fatrelu(nn.Module):  # a model's own layer, which kernelize replaces
     def __init__(self, threshold):
         super().__init__()
@@ -363,89 +640,160 @@ assert Fatrelu(0.3)(x).tolist() == [[0.0, torch.tensor(0.4).item() * 2]], \\
     "forward does not take the threshold of the layer that it was put into"
 class LayerWithoutThreshold(nn.Module):
     forward = package.layers.FatreluAndMul.forward
+small = torch.tensor([[1e-30, -1e-30, 1.0, 1.0]])
+assert LayerWithoutThreshold()(small).tolist() == [[small[0, 0].item(), 0.0]], \\
+    "forward does not take 0 where the layer has no threshold"
 assert torch.equal(LayerWithoutThreshold()(x), x[:, :2] * 2), \\
     "forward does not take 0 where the layer has no threshold"
+class OfTheClass(LayerWithoutThreshold):
+    threshold = 0.3
+class OfAProperty(LayerWithoutThreshold):
+    threshold = property(lambda self: 0.3)
+for made in (OfTheClass(), OfAProperty(), Fatrelu(0.3)):
+    assert torch.equal(made(x)[0, 0], torch.tensor(0.0)), \\
+        f"forward does not take the threshold of {type(made).__name__}, which is " \\
+        "a layer's, whether its own or its class's"
+for threshold, want in ((-0.5, -0.4), (0.0, 0.0), (-0.3, 0.0)):
+    got = Fatrelu(threshold)(torch.tensor([[-0.4, 1.0]])).item()
+    assert got == torch.tensor(want).item(), \\
+        f"with a threshold of {threshold} -0.4 becomes {got:.1f}, and should {want}"
 assert torch.equal(package.layers.FatreluAndMul()(x), x[:, :2] * 2), \\
     "FatreluAndMul() has another threshold than 0"
 half = package.layers.FatreluAndMul(0.5)(x)
 assert torch.equal(half, torch.tensor([[0.0, 0.0]])), \\
     "FatreluAndMul(0.5) has another threshold than 0.5"
-""", variant, " ".join(LAYERS))
+""", variant, " ".join(LAYERS), PYTHONPATH=WITH_REFERENCE)
 
 
-def test_08_6_metadata_that_the_loader_reads(
-        build, variant, library, tmp_path, ask, ask_package, look_at):
-    """the loader reads the metadata, finds the variant, and uses a layer of it
-
-    The loader refuses metadata.json or its digest, or the variant by its name."""
-    look_at("package.py", "metadata(id")
-    ask("""
+# Metadata, read and compared with the files by the loader's own parser.
+METADATA = """
 import json as reader, re, sys
 from pathlib import Path
 from kernels._rust import Digest, Metadata
-folder, file = map(Path, sys.argv[1:])
-json = folder / "metadata.json"
-try:
-    metadata = Metadata.read_from_file(json)
-except Exception as error:
-    said = re.sub(r" at line .*", "", str(error).split(": ")[-1])
-    at = re.search(r" at line (\\d+)", str(error))
-    line = json.read_text().splitlines()[int(at[1]) - 1].strip() if at else ""
-    key = re.match('"[\\\\w-]+"', line)
-    raise AssertionError(
-        f"the loader cannot read metadata.json: {said}" +
-        (f", in the line {line}\\nlook at package.py: {key[0]}" if key else "")
-    ) from None
-assert metadata.id == file.name[:-len(".abi3.so")], \\
-    f"the metadata's id is {metadata.id}; the library is {file.name}"
-assert (str(metadata.name), metadata.version) == ("activation", 1), \\
-    f"the metadata's name and version are {metadata.name} and {metadata.version}"
-assert metadata.digest is not None, "there is no digest"
-try:
-    metadata.digest.validate(
-        Digest.hash_variant(metadata.digest.algorithm, folder))
-except Exception as error:
-    mine = reader.loads(json.read_text())["digest"]["files"]
-    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*")
-             if p.is_file()} - {"metadata.json"}
-    lacks, more = sorted(there - set(mine)), sorted(set(mine) - there)
-    long = sorted(name for name, text in mine.items() if len(text) != 44)
-    raise AssertionError((
-        f"the digest leaves out {', '.join(lacks)}" if lacks else
-        f"the digest has {', '.join(more)}, which is not there" if more else
-        f"the digest of {long[0]} has {len(mine[long[0]])} characters: "
-        "base64 of a SHA-256 has 44" if long else
-        "the digest is that of other bytes: " +
-        ", ".join(re.findall(r"for ([^\\s:]+)", str(error)))) +
-        "\\nlook at package.py: def digest") from None
-""", variant, library)
+def read(json):
+    try:
+        return Metadata.read_from_file(json)
+    except Exception as error:
+        said = re.sub(r" at line .*", "", str(error).split(": ")[-1])
+        at = re.search(r" at line (\\d+)", str(error))
+        line = json.read_text().splitlines()[int(at[1]) - 1].strip() if at else ""
+        key = re.match('"[\\\\w-]+"', line)
+        raise AssertionError(
+            f"the loader cannot read metadata.json: {said}" +
+            (f", in the line {line}\\nlook at package.py: {key[0]}" if key else "")
+        ) from None
+def compare(metadata, folder):
+    assert metadata.digest is not None, "there is no digest"
+    try:
+        metadata.digest.validate(
+            Digest.hash_variant(metadata.digest.algorithm, folder))
+    except Exception as error:
+        json = folder / "metadata.json"
+        mine = reader.loads(json.read_text())["digest"]["files"]
+        there = {p.relative_to(folder).as_posix() for p in folder.rglob("*")
+                 if p.is_file()} - {"metadata.json"}
+        lacks, more = sorted(there - set(mine)), sorted(set(mine) - there)
+        long = sorted(name for name, text in mine.items() if len(text) != 44)
+        raise AssertionError((
+            f"the digest leaves out {', '.join(lacks)}" if lacks else
+            f"the digest has {', '.join(more)}, which is not there" if more else
+            f"the digest of {long[0]} has {len(mine[long[0]])} characters: "
+            "base64 of a SHA-256 has 44" if long else
+            "the digest is that of other bytes: " +
+            ", ".join(re.findall(r"for ([^\\s:]+)", str(error)))) +
+            "\\nlook at package.py: def digest") from None
+"""
 
-    # Of any backend, by the oldest torch; also of one that is older still.
-    look_at("package.py", "variant_name(")
-    ask_package("""
+# Of any backend and machine, by the oldest torch; also of one that is older still.
+NAMES = """
 import platform
-end = f"{platform.machine()}-linux"
-for backend in ("cpu", "cu130"):
+def has_name(backend, want, said=""):
     found = package.variant_name(backend)
-    want = f"torch-stable-abi210-{backend}-{end}"
+    want = f"torch-stable-{want}-linux"
     assert found == want, \\
-        f'variant_name("{backend}") is {found}, and should be {want}'
+        f'{said}variant_name("{backend}") is {found}, and should be {want}' \\
+        "\\nlook at package.py: variant_name("
+machine = platform.machine()
+for backend, kind in {"cpu": "cpu", "cu130": "cuda", "cu126": "cuda"}.items():
+    found = package.kind(backend)
+    assert found == kind, f'kind("{backend}") is {found}, and should be {kind}'
+    has_name(backend, f"abi210-{backend}-{machine}")
 file = package.SOURCE / "build.toml"
-file.write_text(file.read_text().replace('"2.10"', '"2.11"'))
-found = package.variant_name("cpu")
-assert found == f"torch-stable-abi211-cpu-{end}", \\
-    f'with 2.11 in build.toml variant_name("cpu") is {found}'
-""")
-    (tmp_path / "build").symlink_to(build)
-    ask("""
-import sys, torch
-from pathlib import Path
+sections = file.read_text()
+file.write_text(re.sub(r"(?m)^cpu = .*", 'cpu = "2.11"', re.sub(
+    r"(?m)^cuda = .*", 'cuda = "2.12"', sections)))
+has_name("cpu", f"abi211-cpu-{machine}", "with cpu = 2.11 in build.toml ")
+has_name("cu126", f"abi212-cu126-{machine}", "with cuda = 2.12 in build.toml ")
+file.write_text(sections)
+here, there = os.uname(), "riscv64" if machine == "aarch64" else "aarch64"
+own = os.uname, platform.machine, platform.uname
+os.uname = lambda: os.uname_result((*here[:4], there))
+platform.machine = lambda: there
+platform.uname = lambda: platform.uname_result(*here[:4], there)
+has_name("cpu", f"abi210-cpu-{there}", f"on a machine of {there} ")
+os.uname, platform.machine, platform.uname = own
+"""
+
+# A variant for a GPU that is not here, of another version and under another
+# licence, with a file in a folder; beside others, of which one is stale.
+VARIANT = """
+import shutil
+file.write_text(re.sub(r"(?m)^version = .*", "version = 7", re.sub(
+    r"(?m)^license = .*", 'license = "Apache-2.0"', file.read_text())))
+source, build = package.SOURCE / "torch-ext/activation", package.SOURCE / "build"
+(source / "_more").mkdir(parents=True)
+for name in ("__init__.py", "_more/__init__.py", "_more/_table.txt", "_ops.py.in"):
+    (source / name).write_text(f"{name} @ID@")
+for number in range(20):  # for each sign of base64
+    (source / f"{number}.txt").write_text(str(number))
+(package.SOURCE / "CARD.md").write_text("")
+(package.SOURCE / "id.h").write_text("#define TORCH_EXTENSION_NAME _activation_cuda_1")
+(package.SOURCE / "activation.abi3.so").write_bytes(b"the library")
+stale = build / "torch-stable-abi29-cu126-x86_64-linux"
+other = build / "torch-stable-abi210-cpu-x86_64-linux"
+for folder in (stale, other):
+    folder.mkdir(parents=True)
+package.make_variant(
+    "cu126", package.SOURCE / "id.h", package.SOURCE / "activation.abi3.so", build,
+    "75-real", "90a", "100")
+assert other.exists(), "a build of the variant for cu126 deletes that for cpu"
+assert not stale.exists(), \\
+    f"{stale.name} is still there after a build: it would be published"
+made, = build.glob("*-cu126-*")
+assert (made / "_activation_cuda_1.abi3.so").exists(), \\
+    "the library is not named by the build's id: " + \\
+    ", ".join(p.name for p in made.glob("*.so"))
+metadata = read(made / "metadata.json")
+compare(metadata, made)
+found = reader.loads((made / "metadata.json").read_text())
+want = {"id": "_activation_cuda_1", "version": 7, "license": "Apache-2.0",
+        "python-depends": [], "backend": {"type": "cuda", "archs": [
+            "7.5", "9.0a+PTX", "10.0+PTX"]}}
+for key, value in want.items():
+    assert found[key] == value, (
+        f"with {key} = {value!r} in build.toml" if key in ("version", "license")
+        else "for the variant cu126 of the architectures 75-real, 90a and 100"
+    ) + f" the metadata's {key} is {found[key]!r}, and should be {value!r}" + \\
+        f'\\nlook at package.py: "{key}"'
+package.NAME = "gated_acts"
+found = package.metadata("_gated_acts_cpu_1", "cpu", [], source)["name"]
+assert found == "gated-acts", \\
+    f"of a package gated_acts the metadata's name is {found!r}: the Hub has dashes" \\
+    '\\nlook at package.py: "name"'
+"""
+
+# As a model's code loads it.
+LOADER = """
+import torch
 from kernels import (LocalLayerRepository, Mode, get_kernel, get_local_kernel,
                      kernelize, use_kernel_forward_from_hub, use_kernel_mapping)
 from kernels.variants import parse_variant, resolve_variant
-folder = Path(sys.argv[1])
-found, trace = resolve_variant([parse_variant(sys.argv[2])], "cpu")
-assert found is not None, f"the loader refuses {sys.argv[2]}: {trace[0].reason}"
+folder = Path(sys.argv[3])
+name = Path(sys.argv[1]).name
+found, trace = resolve_variant([parse_variant(name)], "cpu")
+assert found is not None, \\
+    f"the loader refuses {name}: {trace[0].reason}" \\
+    "\\nlook at package.py: variant_name("
 kernel = get_kernel("your-name/activation", version=1, backend="cpu")
 assert get_local_kernel(folder, backend="cpu").silu_and_mul
 @use_kernel_forward_from_hub("SiluAndMul")
@@ -460,4 +808,26 @@ with use_kernel_mapping(mapping, inherit_mapping=False):
                       use_fallback=False)
 torch.testing.assert_close(
     model(x), torch.nn.functional.silu(x[:, :4]) * x[:, 4:])
-""", tmp_path, variant.name, LOCAL_KERNELS=f"your-name/activation={tmp_path}")
+"""
+
+
+def test_08_6_metadata_that_the_loader_reads(
+        build, source, variant, library, tmp_path, ask_package, look_at):
+    """the loader reads the metadata, finds the variant, and uses a layer of it
+
+    The loader refuses metadata.json or its digest, or the variant by its name."""
+    look_at("package.py", "metadata(id")
+    (tmp_path / "build").symlink_to(build)
+    ask_package(METADATA + """
+folder, file = map(Path, sys.argv[1:3])
+metadata = read(folder / "metadata.json")
+assert metadata.id == file.name[:-len(".abi3.so")], \\
+    f"the metadata's id is {metadata.id}; the library is {file.name}"
+assert (str(metadata.name), metadata.version) == ("activation", 1), \\
+    f"the metadata's name and version are {metadata.name} and {metadata.version}"
+compare(metadata, folder)
+""" + NAMES + VARIANT + LOADER, variant, library, tmp_path,
+                LOCAL_KERNELS=f"your-name/activation={tmp_path}")
+    look_at("package.py")
+    newer = [*newer_than_3_9(source / "package.py")]
+    assert newer == [], f"package.py: {newer[0]}"
