@@ -148,6 +148,9 @@ try:
 except RuntimeWarning:
     raise AssertionError("PyModule_Create2 is told of another ABI than Python's "
                          "stable one, which has number 3") from None
+except SystemError as error:
+    raise AssertionError(f"Python says: {error}. It reads the PyModuleDef after "
+                         "PyInit has returned: is it static?") from None
 pointer = ctypes.pythonapi.PyModule_GetDef
 pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object]
 first, last = (int(n, 16) for n in re.search(
