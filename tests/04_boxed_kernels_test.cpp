@@ -424,8 +424,7 @@ TEST_CASE(
     const Tensor input = random_tensor<float>({2, 6}, random);
     Tensor turned = random_tensor<float>({3, 2}, random);
     for (const Tensor& out :
-         {random_tensor<float>({2, 4}, random), // of other sizes, for one
-          random_tensor<double>({2, 3}, random),
+         {random_tensor<float>({6}, random), // of another rank, for one
           torch::stable::transpose(turned, 0, 1)}) {
       CHECK(refusal([&] { silu_and_mul_out(out, input); }) != kNothingThrown);
     }
@@ -665,13 +664,17 @@ void check_meta(
     CHECK((results[i].device().type() == DeviceType::Meta));
     CHECK(dtype_of(results[i]) == dtype_of(input));
     CHECK(results[i].is_contiguous());
-    // A view would have the memory of what it is a part of.
     int64_t bytes = 0;
     REQUIRE(
         aoti_torch_get_storage_size(results[i].get(), &bytes) == TORCH_SUCCESS);
-    CHECK_MESSAGE(
-        bytes == results[i].numel() * results[i].element_size(),
-        "the result has other memory than of its own elements");
+    const int64_t own = results[i].numel() * results[i].element_size();
+    if (bytes != own) {
+      FAIL_CHECK(
+          "the result is a part of a tensor of ",
+          bytes,
+          " bytes; one of its own has ",
+          own);
+    }
   }
 }
 
@@ -862,9 +865,9 @@ TEST_CASE(
       }
     });
   }
-  SUBCASE("a gradient of other sizes is refused") {
+  SUBCASE("a gradient of another rank is refused") {
     const Tensor input = random_tensor<float>({2, 6}, random);
-    const Tensor grad = random_tensor<float>({2, 2}, random);
+    const Tensor grad = random_tensor<float>({6}, random);
     CHECK(
         refusal([&] { silu_and_mul_backward(grad, input); }) != kNothingThrown);
   }

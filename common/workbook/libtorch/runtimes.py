@@ -51,7 +51,7 @@ def root(version: str, machine: str = HERE) -> Path:
 
 
 def _folder(version: str, machine: str) -> Path:
-    return CACHE / (version if machine == HERE else f"{version}-{machine}")
+    return CACHE / (version if machine == HERE else f"{machine}-{version}")
 
 
 def whole(version: str, machine: str = HERE) -> bool:
