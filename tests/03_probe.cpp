@@ -3,8 +3,10 @@
 // Handles that come in are borrowed, handles that go out are new.
 #include "stack_conventions.cpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -209,12 +211,16 @@ EXPORT bool wb03_same_backwards(const char* returns) {
       {"Tensor?, Tensor", probe::same<Maybe, Tensor>},
       {"Tensor, Tensor?, Tensor, Tensor",
        probe::same<Tensor, Maybe, Tensor, Tensor>}};
-  for (const auto& row : rows) {
-    if (row.returns == returns) {
-      return row.same;
-    }
-  }
-  STD_TORCH_CHECK(false, "no row for ", returns);
+  const auto* const row =
+      std::find_if(std::begin(rows), std::end(rows), [&](const auto& row) {
+        return row.returns == returns;
+      });
+  STD_TORCH_CHECK(row != std::end(rows), "no row for ", returns);
+  return row->same;
+}
+// The version of the headers that it was built with.
+EXPORT uint64_t wb03_headers() {
+  return TORCH_ABI_VERSION;
 }
 EXPORT void wb03_call_absent(AtenTensorHandle input) {
   wb::call_by_name<>("wb03_probe::absent", "", probe::borrow(input));

@@ -93,6 +93,10 @@ const char* kept(const std::string& text) {
 EXPORT const char* wb05_text() {
   return kept(probe::everything.text());
 }
+// The version of the headers that it was built with.
+EXPORT uint64_t wb05_headers() {
+  return TORCH_ABI_VERSION;
+}
 EXPORT const char* wb05_no_types() {
   return kept(wb::in_parentheses<>());
 }

@@ -995,6 +995,9 @@ TEST_CASE(
     doctest::description("error_text.h does not declare libtorch's function "
                          "weak, or does not ask whether it is there: before "
                          "2.13 the library does not load, or crashes.")) {
+  if (headers() >= packed(2, 14)) {
+    return; // permute is torch's own, with its own text
+  }
   const Library& oldest = libraries()[0];
   const char* (*const nowhere)() = nullptr;
   const std::string failed = in_child([&] {
