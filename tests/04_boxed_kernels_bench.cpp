@@ -227,8 +227,8 @@ Group at_work(const Shape& shape, const Dtype& dtype, bool backward) {
       shape.parallel ? "cold" : "warm",
       (backward ? 5 : 3) * shape.rows * shape.d * dtype.size,
       shape.parallel ? static_cast<int>(torch::stable::get_num_threads()) : 1,
-      {{"ATen", Role::kFloor, aten, poison, check},
-       {"solution", Role::kSubject, ours, poison, check}}};
+      {{"ATen", Role::kFloor, aten, poison, check, shape.parallel},
+       {"solution", Role::kSubject, ours, poison, check, shape.parallel}}};
 }
 
 std::vector<Group> groups(bool quick) {

@@ -78,11 +78,12 @@ struct Work {
   }
 
   at::Tensor input, grad, out, silu, gate, up, result;
+  at::Tensor want; // computed in double, when it is first compared
 };
 
+// Relative to max(1, the exact value), about.
 double largest_error(const at::Tensor& got, const at::Tensor& want) {
-  const at::Tensor error = (got.to(at::kDouble) - want).abs();
-  return (error / (want.abs() + 1)).max().item<double>();
+  return (got - want).abs_().div_(want.abs().add_(1)).max().item<double>();
 }
 
 } // namespace
@@ -121,21 +122,23 @@ void wb04_poison(void* work) {
   on.out.fill_(NAN);
   on.result = at::Tensor();
 }
-// The largest error relative to max(1, the exact value).
 double wb04_forward_error(void* work) {
-  const auto& on = *static_cast<Work*>(work);
-  const at::Tensor x = on.gate.to(at::kDouble);
-  return largest_error(on.out, x * x.sigmoid() * on.up.to(at::kDouble));
+  auto& on = *static_cast<Work*>(work);
+  if (!on.want.defined()) {
+    const at::Tensor x = on.gate.to(at::kDouble);
+    on.want = (x * x.sigmoid() * on.up.to(at::kDouble)).to(at::kFloat);
+  }
+  return largest_error(on.out, on.want);
 }
 double wb04_backward_error(void* work) {
-  const auto& on = *static_cast<Work*>(work);
-  const at::Tensor x = on.gate.to(at::kDouble), s = x.sigmoid();
-  const at::Tensor dy = on.grad.to(at::kDouble);
-  const int64_t d = on.out.size(1);
-  return std::max(
-      largest_error(
-          on.result.narrow(1, 0, d),
-          dy * on.up.to(at::kDouble) * s * (1 + x * (1 - s))),
-      largest_error(on.result.narrow(1, d, d), dy * x * s));
+  auto& on = *static_cast<Work*>(work);
+  if (!on.want.defined()) {
+    const at::Tensor x = on.gate.to(at::kDouble), s = x.sigmoid();
+    const at::Tensor dy = on.grad.to(at::kDouble);
+    const at::Tensor of_gate =
+        dy * on.up.to(at::kDouble) * s * (1 + x * (1 - s));
+    on.want = at::cat({of_gate, dy * x * s}, 1).to(at::kFloat);
+  }
+  return largest_error(on.result, on.want);
 }
 }

@@ -118,6 +118,22 @@ def calls(result: dict) -> str:
     return text
 
 
+def at_work(name: str) -> str:
+    """Groups of two members, named "shape/pass/dtype": a row a shape and dtype."""
+    result = read(name)
+    rows: dict[tuple, dict[str, str]] = {}
+    for group in result["groups"]:
+        if group["bytes"]:
+            [subject] = [m for m in group["members"] if m["role"] == "subject"]
+            row = (group["dtype"], group["shape"], group["cache"], group["threads"])
+            rows.setdefault(row, {})[group["name"].split("/")[1]] = spread(subject)
+    passes = list(next(iter(rows.values())))
+    return of(result) + "\n\n" + table(
+        ["shape", "cache", "threads", *passes],
+        [[f"{dtype} {shape}", *rest, *(f"**{row[p]}**" for p in passes)]
+         for (dtype, shape, *rest), row in rows.items()])
+
+
 def by_version(versions: list[str], cells: list[str]) -> str:
     """Cells in the order of versions; neighbours that agree are one."""
     runs: list[list[str]] = []  # [text, first version, last version]
