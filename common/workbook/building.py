@@ -61,11 +61,17 @@ def build_root(preset: str, targets: list[str]) -> None:
         run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
 
 
+def _configured_for(cxx: str) -> str:
+    """This torch, as it was installed, and this compiler. pip gives headers the
+    dates of their wheel: to ninja a precompiled header of others is not older."""
+    headers = torch_root() / "include/torch/headeronly/version.h"
+    return f"{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n"
+
+
 def is_configured(build: Path, cxx: str) -> bool:
-    """Whether it is for this torch and this compiler."""
     stamp = build / "configured_for.txt"
     return ((build / "build.ninja").exists() and stamp.exists() and
-            stamp.read_text() == f"{torch_root()}\n{cxx}\n")
+            stamp.read_text() == _configured_for(cxx))
 
 
 @contextlib.contextmanager
@@ -74,7 +80,7 @@ def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
     (build / "CMakeCache.txt").unlink(missing_ok=True)
     shutil.rmtree(build / "CMakeFiles", ignore_errors=True)
     yield {**os.environ, "CXX": cxx}
-    (build / "configured_for.txt").write_text(f"{torch_root()}\n{cxx}\n")
+    (build / "configured_for.txt").write_text(_configured_for(cxx))
 
 
 def implementation_build(folder: Path) -> Path:

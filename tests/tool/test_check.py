@@ -2,13 +2,14 @@
 sentence of help."""
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from workbook import screen
+from workbook import building, screen
 from workbook.building import compiler
 from workbook.project import ROOT
 from workbook.sheets import find_chapter
@@ -312,6 +313,22 @@ def test_cmake_error(implementation):
     assert verdict.line == mine.line_of(
         "CMakeLists.txt", "target_compile_feature(")
     assert implementation("01").check().kind == "pass"  # and mended
+
+
+def test_a_torch_that_is_installed_anew_is_built_for_anew(tmp_path, monkeypatch):
+    header = tmp_path / "include/torch/headeronly/version.h"
+    header.parent.mkdir(parents=True)
+    header.touch()
+    monkeypatch.setattr(building, "torch_root", lambda: tmp_path)
+    (tmp_path / "build.ninja").touch()
+    with building.configuring(tmp_path, "c++"):
+        pass
+    assert building.is_configured(tmp_path, "c++")
+    date = header.stat().st_mtime_ns
+    header.unlink()
+    header.touch()
+    os.utime(header, ns=(date, date))  # as pip does
+    assert not building.is_configured(tmp_path, "c++")
 
 
 def test_json_and_exit_status(implementation, workbook):
