@@ -14,7 +14,7 @@ from workbook.building import compiler
 from workbook.project import ROOT
 from workbook.sheets import find_chapter
 from workbook.verdict import check, compiling, place_of_step, running
-from workbook.verdict.model import HELP
+from workbook.verdict.model import HELP, MISSING
 from workbook.verdict.report import Failure, in_words
 from workbook.verdict.subject import Subject
 
@@ -48,6 +48,7 @@ def test_missing_semicolon(implementation):
         mine, "compile", "01.3", "numerics.h",  # GCC points to the next line
         "kMax = 57344" if "clang" in compiler() else "value = value > kMax")
     assert "expected" in verdict.message[0]
+    assert verdict.help == MISSING
 
 
 @pytest.mark.full
@@ -395,3 +396,10 @@ def test_the_place_that_a_check_names():
     assert in_words(failure) == ["a text", "with: size = 2"]
     undone = Subject(chapter, chapter.exercise, Path(), Path(), "07.2")
     assert undone.named("07.2", "launch.h", "text_of") is None  # its TODO is shown
+
+
+def test_a_text_that_is_empty_is_called_so():
+    got = Failure("schema.returns() == \"()\"", '== ()')
+    assert in_words(got) == ["schema.returns() is empty, and should be ()"]
+    wanted = Failure("seen.size_list == none", "(3) ==")
+    assert in_words(wanted) == ["seen.size_list is (3), and should be empty"]

@@ -19,8 +19,7 @@ CALLED = {
     "crash": "crashed", "leak": "leaks", "timeout": "has no end"}
 HELP = {
     "configure": "The error is in this folder's CMakeLists.txt.",
-    "compile": "The first error counts; a missing ; or } often belongs to the "
-               "line above.",
+    "compile": "This is the first error; others often follow from it.",
     "link": "Something is declared and used but defined nowhere.",
     "load": "The library was built, but libtorch cannot load it.",
     "todo": "",
@@ -31,6 +30,7 @@ HELP = {
     "leak": "What is created must be released once; this never was.",
     "timeout": "Is there an endless loop?",
 }
+MISSING = "A missing ; or } often belongs to the line above."
 THROWN = "What a destructor or a noexcept function throws ends the process."
 PASS, FAIL, NOT_REACHED = "pass", "fail", "not reached"
 
@@ -59,8 +59,14 @@ class Verdict:
 
     @property
     def help(self) -> str:
+        if self.kind == "compile" and re.match("expected |extraneous ", self.first):
+            return MISSING
         thrown = any(line.startswith("what()") for line in self.message)
         return THROWN if self.kind == "crash" and thrown else HELP[self.kind]
+
+    @property
+    def first(self) -> str:
+        return self.message[0] if self.message else ""
 
     @property
     def ran(self) -> bool:

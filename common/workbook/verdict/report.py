@@ -100,7 +100,7 @@ def in_words(failure: Failure) -> list[str]:
 
 def _of_values(code: str, values: str) -> list[str]:
     left, sign, right = code.partition(" == ")
-    got, _, wanted = (s.strip() for s in values.partition(" =="))
+    got, _, wanted = (s.strip() for s in f" {values} ".partition(" == "))
     if not sign or " == " in right:
         shown = code if _short(code) else "what the test asks"
         return [f"{shown} is {values}" if values in ("true", "false")
@@ -117,8 +117,8 @@ def _of_values(code: str, values: str) -> list[str]:
         return [f"the text is: {got}", f"it should contain: {contains[1]}"]
     if got == wanted:
         return [f"{left} is not {right}, in what is not printed"]
-    return [f"{name} {got}, and should be " +
-            (f"about {about[1]}" if about else wanted)]
+    return [f"{name} {got or 'empty'}, and should be " +
+            (f"about {about[1]}" if about else wanted or "empty")]
 
 
 def tidied(text: str) -> str:
