@@ -1109,7 +1109,7 @@ void check_refuses(
 // libtorch takes no such slot, and gives none; `type` is how it calls it. What
 // only Python can hand to libtorch is tested from Python.
 void check_refuses(const std::string& schema, const std::string& type) {
-  const rows::Row& refused = row(schema, "");
+  const rows::Row refused = row(schema, "");
   check_refuses(refused.there_and_back, kTo + type);
   if (refused.back != nullptr) {
     check_refuses(refused.back, kFrom + type);
@@ -1164,7 +1164,7 @@ TEST_CASE("02 rows that are refused") {
     }
   }
   SUBCASE("SymFloat: it cannot be named in a schema") {
-    const rows::Row& symfloat = row("SymFloat", "");
+    const rows::Row symfloat = row("SymFloat", "");
     check_refuses(symfloat.there_and_back, "unknown type specifier");
     check_refuses(symfloat.back, "unknown type specifier");
   }
@@ -1178,7 +1178,7 @@ TEST_CASE("02 rows that are refused") {
   }
 }
 TEST_CASE("02 row Generator: passes unopened from 2.13, and not before") {
-  const rows::Row& generator =
+  const rows::Row generator =
       row("Generator", "torch::stable::Generator, from 2.13");
   if (libtorch_at_least(13)) {
     check_converts(generator);

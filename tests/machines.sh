@@ -4,8 +4,9 @@
 #
 #     sudo TORCH_ROOT=.../torch tests/machines.sh trixie g++-12 g++-14 clang++-19
 #
-# debootstrap makes the system in $MACHINES (a folder of /tmp), once. The last
-# column is of ctest. Status 1 if a compiler fails; what it said is in its log.
+# debootstrap makes the system in $MACHINES (a folder of /tmp), once. Chapter 07's
+# CPU part is built and not run: its test needs nvcc. Status 1 if a compiler fails;
+# what it said is in its log.
 set -euo pipefail
 
 suite=${1:?a suite of Debian, such as trixie}
@@ -52,7 +53,8 @@ for compiler; do
       cmake --preset release -B /tmp/$compiler -DTORCH_ROOT=/torch \
         -DWORKBOOK_BENCH=OFF
       cmake --build /tmp/$compiler
-      ctest --test-dir /tmp/$compiler --output-on-failure" >"$log" 2>&1; then
+      ctest --test-dir /tmp/$compiler --output-on-failure \
+        --exclude-regex '^07'" >"$log" 2>&1; then
     said=$(grep "tests passed" "$log")
   else
     status=1
