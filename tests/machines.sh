@@ -2,7 +2,7 @@
 # Builds the solutions and runs the C++ tests of every chapter on another Debian,
 # with its CMake and each of the compilers named, beside this machine's torch:
 #
-#     sudo TORCH_ROOT=.../torch tests/machines.sh trixie g++-12 g++-14 clang++-19
+#     sudo tests/machines.sh trixie g++-12 g++-14 clang++-19
 #
 # debootstrap makes the system in $MACHINES (a folder of /tmp), once. Chapter 07's
 # CPU part is built and not run: its test needs nvcc. Status 1 if a compiler fails;
@@ -11,8 +11,8 @@ set -euo pipefail
 
 suite=${1:?a suite of Debian, such as trixie}
 shift
-torch=$(realpath "${TORCH_ROOT:?the folder of torch}")
 checkout=$(realpath "$(dirname "$0")/..")
+torch=$(realpath "${TORCH_ROOT:-$(cat "$checkout/.venv/torch-root")}")
 root=${MACHINES:-/tmp/machines}/$suite
 
 if [ ! -e "$root/made" ]; then
@@ -23,7 +23,7 @@ if [ ! -e "$root/made" ]; then
 fi
 rm -rf "$root/workbook"
 mkdir -p "$root/workbook" "$root/torch"
-git -C "$checkout" archive HEAD | tar -x -C "$root/workbook"
+git -c safe.directory="$checkout" -C "$checkout" archive HEAD | tar -x -C "$root/workbook"
 cp /etc/resolv.conf "$root/etc/"
 
 # Runs a command in the system. The mounts go with it.
