@@ -11,6 +11,7 @@ import pytest
 
 from workbook import building, screen
 from workbook.building import compiler
+from workbook.hunks import starter_with
 from workbook.project import ROOT
 from workbook.sheets import find_chapter
 from workbook.verdict import check, compiling, place_of_step, running
@@ -104,6 +105,19 @@ def test_dangling_reference(implementation):
     assert verdict.kind == "sanitizer", verdict
     assert verdict.step == "01.5"
     assert "use-after-free" in verdict.message[0]
+
+
+def test_a_line_of_the_starter_s_that_was_to_change(implementation):
+    """It is nearer to the fault than what another step's lines call."""
+    name = "headeronly_types.cpp"
+    mine = implementation("01")
+    mine.become(starter_with(mine.chapter, "01.6"))
+    text = (mine.folder / name).read_text()
+    check = text[text.index("  STD_TORCH_CHECK(\n      strides.equals"):
+                 text.index("  for (int64_t row = 0;")]
+    mine.replace(name, check, f"  (void)strides; // {time.time_ns()}\n")
+    verdict_of(mine, "sanitizer", "01.7", name,
+               "silu_and_mul_row(out, gate, gate + d, d, non_temporal);")
 
 
 def test_undefined_behaviour(implementation):

@@ -80,29 +80,41 @@ class Subject:
                     return above
         return above
 
-    def _changes(self, file: Path) -> list[tuple[range, range]]:
-        """Lines of the starter, from 0, and those in their place, from 1."""
+    def _blocks(self, file: Path) -> list[tuple[bool, range, range]]:
+        """Whether they are equal, lines of the starter, from 0, and those in their
+        place, from 1."""
         starter = self.chapter.starter_files().get(
             str(file.relative_to(self.folder))) if self.owns(file) else None
         old = starter.read_text().splitlines() if starter else []
         new = file.read_text(errors="replace").splitlines()
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-        return [(range(i1, i2), range(j1 + 1, j2 + 1))
-                for tag, i1, i2, j1, j2 in matcher.get_opcodes()
-                if tag != "equal"]
+        return [(tag == "equal", range(i1, i2), range(j1 + 1, j2 + 1))
+                for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
+
+    def _changes(self, file: Path) -> list[tuple[range, range]]:
+        return [(old, new) for equal, old, new in self._blocks(file) if not equal]
 
     def wrote(self, file: Path | str, line: int) -> bool:
         """Whether that is the learner's line, not the starter's."""
         return self.owns(file) and any(
             line in new for _, new in self._changes(Path(file).resolve()))
 
+    def left(self, file: Path, line: int) -> bool:
+        """Whether that is a line of the starter's which a step is to change."""
+        name = str(file.relative_to(self.folder))
+        return any(h.file == name and
+                   h.begin <= old.start + line - new.start < h.end
+                   for equal, old, new in self._blocks(file)
+                   if equal and line in new for h in hunks(self.chapter))
+
     def nearest(self, places: Iterable[tuple[str, str | int]]
                 ) -> tuple[Path, int] | None:
-        """Of places from the fault outwards the first that the learner wrote,
-        else the first in a file that is edited, else in one that is given."""
+        """Of places from the fault outwards the first that the learner wrote or
+        left as it was, else the first in a file that is edited, else in one that
+        is given."""
         mine = [(Path(file).resolve(), int(line or 0)) for file, line in places
                 if self.owns(file) and Path(file).is_file()]
-        return next((p for p in mine if self.wrote(*p)), None) or \
+        return next((p for p in mine if self.wrote(*p) or self.left(*p)), None) or \
             next((p for p in mine if p[0] in self.edited), None) or \
             (mine[0] if mine else None)
 
