@@ -21,6 +21,13 @@ def current_chapter() -> Chapter | None:
                  if not (c.mine.exists() and is_done(c))), None)
 
 
+def following(chapter: Chapter) -> Chapter | None:
+    """The next that is not known to pass, else the first."""
+    after = chapters()[chapters().index(chapter) + 1:]
+    return next((c for c in after if not (c.mine.exists() and is_done(c))),
+                current_chapter())
+
+
 def step_to_do(chapter: Chapter) -> Step:
     """The first that did not pass when it was last checked, else the last."""
     steps, _ = verdict.last(chapter)
@@ -37,7 +44,7 @@ def chapter_and_step(what: str | None) -> tuple[Chapter, Step | None]:
 
 
 def say_next(chapter: Chapter | None,
-             then: str = "run ./workbook check") -> None:
+             then: str | None = None) -> None:
     if chapter is None:
         print(screen.bold("All chapters pass. Compare: ./workbook tour"))
         return
@@ -47,8 +54,9 @@ def say_next(chapter: Chapter | None,
           f"({step.minutes} minutes)\n"
           f"  read chapters/{chapter.name}/README.md:"
           f"{_line_to_read(chapter, step.id)}")
+    here = "" if chapter == current_chapter() else f" {chapter.number}"
     print(screen.bold(f"Edit {os.path.relpath(file, ROOT)}:{line}, "
-                      f"then {then}"))
+                      f"then {then or 'run ./workbook check' + here}"))
 
 
 def _line_to_read(chapter: Chapter, id: str) -> int:

@@ -101,7 +101,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
     if verdict.help:
         print(wrap(verdict.help))
         print("  The whole text: " + (
-            "key f" if then == "save it" else "./workbook check --full"))
+            "key f" if then == "save it"
+            else then.removeprefix("run ") + " --full"))
     if verdict.printed:
         more = len(verdict.printed) - PRINTED
         print("  Your code printed" +

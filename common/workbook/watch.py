@@ -9,7 +9,7 @@ import time
 from workbook import screen, verdict, work
 from workbook.commands import diff as diff_command
 from workbook.commands import list as list_command
-from workbook.progress import current_chapter, say_next, step_to_do
+from workbook.progress import following, say_next, step_to_do
 from workbook.project import ROOT, CannotRun, sentence
 from workbook.sheets import Chapter, chapters, missing, open_chapter
 from workbook.verdict.running import Tests
@@ -82,12 +82,12 @@ def watch(chapter: Chapter) -> int:
             seen = None if verdict.last(chapter)[1] else now
             if found.passed:
                 before = {chapter: now}
-                following = current_chapter()
-                if following is not None:
-                    chapter = following
+                next_one = following(chapter)
+                if next_one is not None:
+                    chapter = next_one
                     open_chapter(chapter)
                     seen = verdict.saved(chapter.mine)
-                say_next(following, "save it")
+                say_next(next_one, "save it")
             elif goes_on:
                 say_next(chapter, "save it")
             _say_keys()

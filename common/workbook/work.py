@@ -20,8 +20,9 @@ def hints(chapter: Chapter, id: str) -> list[str]:
     lines = []
     for hunk in hunks(chapter):
         if hunk.step == id:
-            lines += [f"{hunk.file}, in place of line {hunk.begin + 1} to "
-                      f"{hunk.end} of the starter:", "".join(hunk.new)]
+            to = f" to {hunk.end}" if hunk.end > hunk.begin + 1 else ""
+            lines += [f"{hunk.file}, in place of line {hunk.begin + 1}{to} of the "
+                      "starter:", "".join(hunk.new)]
     return [re.sub(r"^```\w*\n?", "", t, flags=re.M) for t in texts] + \
         ["\n".join(lines).rstrip()]
 

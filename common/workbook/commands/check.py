@@ -1,11 +1,11 @@
-"""check: build and test a chapter, or one of its steps."""
+"""check: build and test a chapter or a step; begins the chapter if need be."""
 
 import argparse
 import json
 from pathlib import Path
 
 from workbook import screen, verdict
-from workbook.progress import chapter_and_step, current_chapter, say_next
+from workbook.progress import chapter_and_step, following, say_next
 from workbook.project import ROOT, CannotRun
 from workbook.sheets import open_chapter
 
@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.full:
         print((ROOT / found.log).read_text(errors="replace"))
     if goes_on and not arguments.impl:
-        following = chapter if not found.passed else current_chapter()
-        if following is not None:
-            open_chapter(following)
-        say_next(following)
+        next_one = following(chapter) if found.passed else chapter
+        if next_one is not None:
+            open_chapter(next_one)
+        say_next(next_one)
     elif goes_on and not found.passed:
         screen.show_verdict(chapter, found, telling.then)
     return 0 if passed else 1

@@ -16,7 +16,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def show(then: str = "run ./workbook check") -> None:
+def show(then: str | None = None) -> None:
     for chapter in chapters():
         steps, changed = verdict.last(chapter) if chapter.mine.exists() \
             else ({}, False)

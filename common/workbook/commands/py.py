@@ -13,8 +13,8 @@ START = """\
 import ctypes, torch
 torch.ops.load_library({library!r})
 library = ctypes.CDLL({library!r})
-print("torch", torch.__version__, "and", {name!r} + ": your ops are in"
-      " torch.ops.wb{number}, what is exported in library")
+print("torch", torch.__version__, "and", {name!r} + ": its ops are in"
+      " torch.ops.wb{number}, if it has any; its C functions in library")
 """
 
 
