@@ -42,6 +42,9 @@ RESULTS = {
                   "./workbook test -- tests/tool/test_trace.py --record"),
     "trace.json": ("what a trace costs", "trace.md",
                    "PYTHONPATH=common .venv/bin/python docs/tools/trace_cost.py"),
+    "trace_wheels.json": (
+        "public wheels, traced", "trace.md",
+        "PYTHONPATH=common .venv/bin/python docs/tools/trace_wheels.py"),
     "errors.json": ("what each error says", "errors.md",
                     "./workbook test -- tests/errors --record"),
 }

@@ -288,6 +288,23 @@ def trace() -> str:
             for row in result["rows"]))
 
 
+def trace_wheels() -> str:
+    result = read("trace_wheels")
+    wheels = result["wheels"]
+    same = sum(w["same_output"] for w in wheels)
+    return f"Wheels from PyPI, torch {result['torch']}. The output was the same " \
+        f"with the tracer for {same} of {len(wheels)}.\nSeconds are the " \
+        "processor's, of one run without it and one with `--summary`.\n\n" + table(
+            ["wheel", "its ops", "kernels run", "calls by name", "shim functions",
+             "seconds", "errors", "notes"],
+            ([f"{w['name']} {w['version']}", len(w["ops"]), w["kernels"], w["calls"],
+              w["functions"], " and ".join(map(str, w["seconds"])), len(w["error"]),
+              len(w["note"])] for w in wheels)) + \
+        "\nMegabytes that 50 calls of `create_wav_decoder_from_file` lose, without " \
+        "the tracer,\nwith a name of a megabyte: " + ", ".join(
+            f"{n} with {name}" for name, n in result["lost_megabytes"].items()) + ".\n"
+
+
 def in_short(text: str) -> str:
     """A line of an audit, without numbers and examples."""
     text = re.sub(r"^\d+ are not", "symbols that are not", text)
