@@ -581,6 +581,25 @@ TEST_CASE(
     const Tensor wide = strided(bias, 2);
     CHECK(difference<float>(out_of(swiglu(input, wide)), want(b), 40) == "");
   }
+  SUBCASE("Tensor?: a bias that does not fit is refused before it is read") {
+    std::vector<Tensor> wrong = {
+        random_tensor<double>({12}, random), random_tensor<Half>({12}, random)};
+    for (const Sizes& sizes :
+         std::vector<Sizes>{{0}, {1}, {6}, {11}, {13}, {1, 12}, {5, 12}, {}}) {
+      wrong.push_back(random_tensor<float>(sizes, random));
+    }
+    for (const Tensor& other : wrong) {
+      INFO("a bias of ", other.sizes().vec(), ", ", dtype_of(other));
+      CHECK(refusal([&] { swiglu(input, other); }) == Contains("bias"));
+    }
+  }
+  SUBCASE("Tensor: a last size that is odd or missing is refused") {
+    for (const Sizes& sizes : {Sizes{2, 5}, Sizes{1}, Sizes{}}) {
+      const Tensor other = random_tensor<float>(sizes, random);
+      INFO("an input of ", sizes);
+      CHECK(refusal([&] { swiglu(other); }) == Contains("even"));
+    }
+  }
   SUBCASE("float: alpha") {
     for (const double alpha : {1.702, -0.1, 0.0}) {
       INFO("alpha ", alpha);
@@ -712,11 +731,17 @@ TEST_CASE(
     for_each_on_meta([](const Tensor& input, const Sizes& half) {
       Sizes one = half;
       one.back() = 1;
-      const auto both = [&] {
-        const auto [out, amax] = swiglu(input);
-        return Results{out, amax};
+      const auto check = [&](const MaybeTensor& bias,
+                             const MaybeDouble& limit) {
+        const auto both = [&] {
+          const auto [out, amax] = swiglu(input, bias, 1.5, limit);
+          return Results{out, amax};
+        };
+        check_meta(both, {half, one}, input);
       };
-      check_meta(both, {half, one}, input);
+      check(std::nullopt, std::nullopt);
+      INFO("bias and limit are given");
+      check(on_meta({2 * half.back()}, input.scalar_type()), 7.0);
     });
   }
   SUBCASE("an input that has no last dimension is an error") {
