@@ -63,6 +63,12 @@ constexpr OpDecl<Two(Tensor, int64_t)> refuse_two{"wb05_probe::refuse", "two"};
 constexpr OpDecl<std::vector<Tensor>(Tensor, int64_t)> refuse_list{
     "wb05_probe::refuse", "list"};
 constexpr OpDecl<Tensor(Tensor)> absent{"wb05_probe::absent", "by_design"};
+using Dtypes = std::vector<ScalarType>;
+constexpr OpDecl<void(Tensor, std::optional<ScalarType>)> maybe{
+    "wb05_probe::absent", "maybe"};
+constexpr OpDecl<void(Tensor, Dtypes)> list{"wb05_probe::absent", "list"};
+constexpr OpDecl<void(Tensor, std::optional<Dtypes>)> maybe_list{
+    "wb05_probe::absent", "maybe_list"};
 constexpr OpDecl<Tensor(Tensor, int64_t, double, bool)> numbers{
     "wb05_probe::numbers", ""};
 
@@ -149,6 +155,24 @@ EXPORT void wb05_everything(Handle tensor, ScalarType dtype) {
   const Tensor x = probe::borrow(tensor);
   call<probe::everything>(
       x, 0, 1, true, std::nullopt, {2, 3}, x, "a text", dtype);
+}
+// What is next to nothing, or below.
+EXPORT void wb05_least(Handle tensor) {
+  const Tensor x = probe::borrow(tensor);
+  call<probe::everything>(
+      x, -1, -0.0, false, 0, {}, std::nullopt, "", ScalarType::Byte);
+}
+// `dtype` in an optional, in a list and in an optional list.
+EXPORT void wb05_in_maybe(Handle tensor, ScalarType dtype) {
+  call<probe::maybe>(probe::borrow(tensor), dtype);
+}
+EXPORT void wb05_in_list(Handle tensor, ScalarType dtype) {
+  const probe::Dtypes dtypes = {ScalarType::Float, dtype};
+  call<probe::list>(probe::borrow(tensor), dtypes);
+}
+EXPORT void wb05_in_maybe_list(Handle tensor, ScalarType dtype) {
+  const probe::Dtypes dtypes = {ScalarType::Float, dtype};
+  call<probe::maybe_list>(probe::borrow(tensor), dtypes);
 }
 EXPORT void wb05_rarer(Handle tensor) {
   using torch::headeronly::DeviceType;

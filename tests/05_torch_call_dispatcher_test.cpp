@@ -292,6 +292,42 @@ TEST_CASE(
       CHECK(arrived[i] == expected[i]);
     }
   }
+  SUBCASE("what is empty, zero or negative is not None") {
+    const std::vector<std::string> expected = {
+        "input",
+        slots::hex(static_cast<StableIValue>(-1)),
+        slots::draw("float", torch::stable::detail::from(-0.0)),
+        slots::hex(0),
+        slots::hex(0), // in an optional
+        "[]",
+        "None",
+        "\"\"",
+        slots::draw(
+            "ScalarType", torch::stable::detail::from(ScalarType::Byte))};
+    arrived.clear();
+    function<void(Handle)>("wb05_least")(input.get());
+    REQUIRE(arrived.size() == kEverything.size());
+    for (size_t i = 0; i < arrived.size(); ++i) {
+      INFO("slot " << i << ", of type " << kEverything[i]);
+      CHECK(arrived[i] == expected[i]);
+    }
+  }
+  SUBCASE("what is in an optional or a list cannot be packed") {
+    for (const std::string in : {"maybe", "list", "maybe_list"}) {
+      auto* const call = function<void(Handle, ScalarType)>("wb05_in_" + in);
+      std::string text, picture;
+      INFO("the argument is a dtype that has no code, in: ", in);
+      REQUIRE_CLEAN(watch(
+          kOps,
+          [&](Watch&) {
+            text = thrown(
+                [&] { call(input.get(), static_cast<ScalarType>(0x7f)); });
+          },
+          &picture));
+      CHECK(said(text) == Contains("ScalarType 127 has no code"));
+      CHECK(picture == "");
+    }
+  }
   SUBCASE("the last of nine arguments cannot be packed") {
     // The eight before it are released, and libtorch is not called.
     std::string text, picture;
@@ -642,6 +678,10 @@ TEST_CASE(
     CHECK(sums == row.values);
     CHECK(sizes == row.sizes);
   }
+  for (const int64_t dim : {int64_t{2}, int64_t{1} << 32}) {
+    INFO("input is [2, 3], dims is [", dim, "]");
+    REQUIRE_CLEAN(not_thrown([&] { adopt(sum(input.get(), &dim, 1)); }));
+  }
   const int64_t twice[] = {1, 1};
   const auto failed = refusal([&] { adopt(sum(input.get(), twice, 2)); });
   CHECK(failed != kNothingThrown);
@@ -704,7 +744,10 @@ TEST_CASE(
     adopt(both[1]);
     return adopt(both[0]);
   };
-  REQUIRE_CLEAN(not_thrown([&] { largest(input, 2); }));
+  for (const int64_t dim : {int64_t{2}, int64_t{-3}, int64_t{1} << 32}) {
+    INFO("input is [2, 3], dim is ", dim);
+    REQUIRE_CLEAN(not_thrown([&] { largest(input, dim); }));
+  }
   REQUIRE_CLEAN(not_dispatched([&](const Tensor& x) { return largest(x, 1); }));
   REQUIRE_CLEAN(
       not_listed("aten::max.dim(Tensor, int, bool) -> (Tensor, Tensor)"));
