@@ -283,6 +283,21 @@ std::string not_refused(const std::string& said, const std::string& target) {
       : "the target " + target + " is accepted, without an #error";
 }
 
+// "" unless what an #error tells to define is a target that cannot be.
+std::string bad_advice(const std::string& said) {
+  const std::string line = first_error(said);
+  const std::regex number("0x[0-9a-fA-F]{12,16}");
+  for (std::sregex_iterator i(line.begin(), line.end(), number), end; i != end;
+       ++i) {
+    const uint64_t told = std::stoull(i->str(), nullptr, 16);
+    if (told < packed(2, 10) || told > headers()) {
+      return "for no target your #error says " + i->str() +
+          ", and whoever takes that is refused again:\n" + line;
+    }
+  }
+  return "";
+}
+
 // What the compiler makes of the beginning of compat.h, before its other
 // headers, with one version of the headers and target after target.
 class Beginning {
@@ -616,7 +631,9 @@ TEST_CASE(
   today.compile();
   of_2_16.compile();
   REQUIRE_CLEAN(not_refused(newer.text(), kNewer));
-  REQUIRE_CLEAN(not_refused(none.text(), ""));
+  const std::string of_none = none.text();
+  REQUIRE_CLEAN(not_refused(of_none, ""));
+  REQUIRE_CLEAN(bad_advice(of_none));
   for (const std::string& target : wrong) {
     REQUIRE_CLEAN(today.not_refused(target));
   }
@@ -964,7 +981,8 @@ TEST_CASE(
       CHECK(refused(0) == Contains(kName));
     }
     const Replaced found(library.inside, kName, cuda_stream);
-    for (const int64_t first : {0x5eed0, 0xfeed0}) { // then it is another one
+    // Then it is another one, and then the default one, whose handle is null.
+    for (const int64_t first : {0x5eed0, 0xfeed0, 0}) {
       first_stream = first;
       for (const int64_t device : {0, 3}) {
         INFO("of device ", device);
