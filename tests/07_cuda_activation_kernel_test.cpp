@@ -702,9 +702,17 @@ TEST_CASE(
       }
     }
     const pretend::Pretend gpu;
-    state.fail_next = 719;
-    CHECK(refusal(op.call) == Contains("unspecified launch failure"));
-    CHECK_MESSAGE(state.error == 0, "the error is still with CUDA");
+    const auto check_text = [&](int code) {
+      state.fail_next = code;
+      CHECK(refusal(op.call) == Contains(cudaGetErrorString(code)));
+      CHECK_MESSAGE(state.error == 0, "the error is still with CUDA");
+    };
+    check_text(719);
+    {
+      LOOK_AT("launch.h", "text_of");
+      check_text(98); // each failure says its own reason
+      check_text(2);
+    }
     state.no_stream = true;
     const doctest::String said = refusal(op.call);
     CHECK_MESSAGE(
@@ -1062,6 +1070,20 @@ TEST_CASE(
     check(t, wide, "more than kMaxVectors elements, in fewer vectors");
     ++t.row_stride;
     check(t, 0, "more than kMaxVectors vectors of one element");
+    // Numbers of which 32 bits have only zeros, or few.
+    for (const auto& [rows, vectors] :
+         {std::pair{int64_t{1}, 2 * most},
+          {2 * most, 1},
+          {65536, 65536},
+          {1, 2 * most + 1},
+          {2 * most + 1, 1},
+          {most, 4}}) {
+      t = traced(size, 0, 1, 256, rows, vectors * wide);
+      check(t, 0, "more than kMaxVectors vectors");
+      t = traced(size, 0, 1, 256, rows, vectors);
+      ++t.out;
+      check(t, 0, "more than kMaxVectors vectors of one element");
+    }
   }
   // Whatever width is chosen, the launch is right.
   for (int i = 0; i < 300; ++i) {

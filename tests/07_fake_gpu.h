@@ -169,6 +169,10 @@ AOTITorchError aoti_torch_device_guard_set_index(
   pretend::state().device = index;
   return TORCH_SUCCESS;
 }
+AOTITorchError aoti_torch_get_current_device_index(int32_t* index) {
+  *index = pretend::state().device;
+  return TORCH_SUCCESS;
+}
 AOTITorchError aoti_torch_delete_device_guard(DeviceGuardHandle guard) {
   auto* const before = reinterpret_cast<int*>(guard);
   pretend::state().device = *before;
@@ -327,7 +331,9 @@ EXPORTED int cudaPeekAtLastError() {
 }
 EXPORTED const char* cudaGetErrorString(int error) {
   return error == 0  ? "no error"
+      : error == 2   ? "out of memory"
       : error == 9   ? "invalid configuration argument"
+      : error == 98  ? "invalid device function"
       : error == 900 ? "operation not permitted when stream is capturing"
                      : "unspecified launch failure";
 }

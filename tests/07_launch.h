@@ -115,7 +115,15 @@ inline std::string first_mistake(Trace t) {
     return text.str();
   };
   const bool plain = t.width == 0;
+  const auto in_flight = static_cast<uint64_t>(t.in_flight);
   const auto finish = [&] {
+    const uint64_t vectors = read.size() / (2 * width); // of each operand
+    if (in_flight > 1 && wrote && vectors < in_flight) {
+      text << self() << " reads " << vectors << " vector(s) of each operand, "
+           << "and should " << in_flight << ": past the end it reads the last "
+           << "one again, for a read behind a branch would have to wait";
+      return false;
+    }
     const bool same_block = thread % t.threads != 1 % t.threads;
     std::sort(mine.begin(), mine.end()); // in whatever order they were written
     for (size_t i = 0; i < mine.size() && i < before.size(); ++i) {
