@@ -219,6 +219,16 @@ def namespaces(source, build, *options):
     return set(re.findall(r"STABLE_TORCH_LIBRARY\w*\(\s*(\w+)\s*,", done.stdout))
 
 
+def builds(build):
+    """The commands of the library's first build, and those of one that ran now."""
+    ninja = re.search(r"^CMAKE_MAKE_PROGRAM:\w+=(.*)$",
+                      (build / "CMakeCache.txt").read_text(), re.M)[1]
+    for options in (["-t", "commands"], ["-n", "-v"]):
+        yield subprocess.run(
+            [ninja, "-C", build, *options, "activation_cpu_module"], text=True,
+            capture_output=True, check=True).stdout
+
+
 def test_08_2_an_id_for_every_build(
         build, source, library, ask, ask_package, look_at):
     """the same contents have one id, other contents another, which no process
@@ -324,6 +334,10 @@ assert ids[0].startswith("_activation_cpu_") and \\
     f"the ids of the variants for cpu and cu130 are {ids[0]} and {ids[1]}"
 assert ids[0] != ids[2], f"built again after a commit, the id is still {ids[0]}"
 """)
+    look_at("CMakeLists.txt", "add_dependencies(activation_")
+    assert all("package.py id cpu" in commands for commands in builds(build)), \
+        "not every build asks package.py for the id: what has changed since CMake " \
+        "was run would be built under the id of what was there before"
 
 
 def named(symbols):
@@ -507,7 +521,27 @@ for name in REFERENCE:
 """
 
 
-def test_08_4_a_package_without_a_fixed_name(variant, ask, look_at):
+# As where the library needs a newer glibc than there is.
+NOT_A_LIBRARY = """
+import shutil, traceback
+copy = Path(sys.argv[3], "copy")
+shutil.copytree(folder, copy)
+(copy / f"{id}.abi3.so").write_bytes(b"no library" * 100)
+spec = importlib.util.spec_from_file_location("copy_", copy / "__init__.py")
+package = sys.modules["copy_"] = importlib.util.module_from_spec(spec)
+try:
+    load()
+    said = "nothing"
+except Exception as error:
+    said = traceback.format_exc()
+assert "invalid ELF header" in said, \\
+    "where the library cannot be loaded, the import of the package does not say " \\
+    f"why; it says {said.strip().splitlines()[-1]}\\n" \\
+    "look at torch-ext/activation/_ops.py.in: import"
+"""
+
+
+def test_08_4_a_package_without_a_fixed_name(variant, tmp_path, ask, look_at):
     """the package works under its id alone, and promises what it has
 
     The package does not reach its ops under its id, or __all__ is not right."""
@@ -545,7 +579,8 @@ assert torch._C._dispatch_has_kernel_for_dispatch_key(
 """ + FUNCTIONS_CODE + """
 foreign = {m for m in sys.modules if m.split(".")[0] == "activation"}
 assert not foreign, "the package was imported by the fixed name activation" + look
-""", variant, " ".join([*FUNCTIONS, "layers"]), PYTHONPATH=WITH_REFERENCE)
+""" + NOT_A_LIBRARY, variant, " ".join([*FUNCTIONS, "layers"]), tmp_path,
+        PYTHONPATH=WITH_REFERENCE)
     for file in variant.rglob("*.py"):
         look_at(f"torch-ext/activation/{file.relative_to(variant)}")
         newer = [*newer_than_3_9(file)]
@@ -564,12 +599,25 @@ NUMBERS.update(fatrelu_and_mul=(0.0,))
 torch.manual_seed(0)
 for layer in sys.argv[2].split():
     name = OTHER_NAMES.get(layer) or re.sub("(?<=.)([A-Z])", r"_\\1", layer).lower()
-    x = torch.randn(2, 8, 6).transpose(1, 2)
+    x = torch.randn(2, 8, 6).transpose(1, 2).requires_grad_()
     made = getattr(package.layers, layer)()
+    got = made(x)
     try:
-        assert_right(name, made(x), x)
+        assert_right(name, got.detach(), x.detach())
     except AssertionError:
         raise AssertionError(f"{layer} does not compute {name}") from None
+    look = "\\nlook at torch-ext/activation/layers.py: class " + layer
+    assert got.requires_grad, \\
+        f"{layer} says that it has a gradient, and its result has none" + look
+    mine, = torch.autograd.grad(got.sum(), x)
+    wide = x.detach().double().requires_grad_()
+    right, = torch.autograd.grad(exact(name, wide).sum(), wide)
+    assert ulps(mine, right, 0.25) <= 64, \\
+        f"the gradient of {layer} is not that of {name}" + look
+    meta = made(x.detach().to("meta"))
+    assert meta.shape == got.shape, \\
+        f"{layer} has a result of {list(meta.shape)} on Meta, and should have one " \\
+        f"of {list(got.shape)}" + look
 ops = sys.modules[f"{id}._ops"].ops
 NUMBERS.update(fatrelu_and_mul=(0.25,), swigluoai_and_mul=(1.25, 2.5))
 for name in REFERENCE:
