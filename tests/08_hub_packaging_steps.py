@@ -333,6 +333,15 @@ assert ids[0].startswith("_activation_cpu_") and \\
     ids[1].startswith("_activation_cuda_"), \\
     f"the ids of the variants for cpu and cu130 are {ids[0]} and {ids[1]}"
 assert ids[0] != ids[2], f"built again after a commit, the id is still {ids[0]}"
+# As in my/.
+(package.SOURCE.parent / ".gitignore").write_text("my/")
+tree = package.git("rev-parse", "HEAD^{tree}")
+package.SOURCE = package.SOURCE.parent / "my"
+package.SOURCE.mkdir()
+found = package.unique_id()
+assert re.fullmatch("[0-9A-Fa-f]{8}", found) and not tree.startswith(found), \\
+    f"for a folder that git ignores unique_id() is {found!r}, and should be eight " \\
+    "random digits"
 """)
     look_at("CMakeLists.txt", "add_dependencies(activation_")
     assert all("package.py id cpu" in commands for commands in builds(build)), \
