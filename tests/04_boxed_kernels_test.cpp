@@ -705,6 +705,7 @@ void for_each_on_meta(const F& f) {
     for (const Tensor& input :
          {on_meta({8}, dtype),
           on_meta({3, 2}, dtype),
+          on_meta({3, 0}, dtype),
           on_meta({5, 8}, dtype),
           on_meta({3, 5, 8}, dtype),
           torch::stable::transpose(rows, 0, 1)}) {

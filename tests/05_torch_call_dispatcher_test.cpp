@@ -648,8 +648,8 @@ std::string not_thrown(const Call& call) {
 
 TEST_CASE(
     "05.3 all arguments of the schema, for no default is filled in" *
-    doctest::description("sum does not give aten::sum.dim_IntList the four "
-                         "arguments that it needs.")) {
+    doctest::description("sum does not call aten::sum.dim_IntList, or not "
+                         "with its four arguments.")) {
   const Tensor input = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   const Named names{{input, "input"}};
   auto* const sum =
@@ -706,8 +706,8 @@ TEST_CASE(
 
 TEST_CASE(
     "05.4 an overload with two returns" *
-    doctest::description("max does not call the overload aten::max.dim, or "
-                         "does not take both of its returns.")) {
+    doctest::description("max does not give aten::max.dim its three "
+                         "arguments, or does not take both of its returns.")) {
   const Tensor input = tensor<float>({1, 5, 3, 4, 2, 6}, {2, 3});
   const Named names{{input, "self"}};
   auto* const max = function<void(Handle, int64_t, Handle*)>("wb05_max");
@@ -850,8 +850,9 @@ TEST_CASE(
 
 TEST_CASE(
     "05.5 around a Scalar: a C shim" *
-    doctest::description("add does not return self + alpha * other, or does "
-                         "not release each handle once.")) {
+    doctest::description("add does not return self + alpha * other, does not "
+                         "look at the code, or does not release each handle "
+                         "once.")) {
   const Tensor self = tensor<float>({1, 5, -3, 4}, {4});
   const Tensor other = tensor<float>({2, 2, 2, 9}, {4});
   const Named names{{self, "self"}, {other, "other"}};

@@ -66,7 +66,7 @@ std::tuple<Tensor, Tensor> swiglu_meta(
     double /*alpha*/,
     std::optional<double> /*limit*/) {
   Tensor out = silu_and_mul_meta(input);
-  return {out, empty_contiguous(torch::stable::narrow(out, -1, 0, 1))};
+  return {out, torch::stable::sum(out, std::vector<int64_t>{-1}, true)};
 }
 //! [meta]
 
