@@ -2,7 +2,7 @@
 # Builds the solutions and runs the C++ tests of every chapter on another Debian,
 # with its CMake and each of the compilers named, beside this machine's torch:
 #
-#     sudo tests/machines.sh trixie g++-12 g++-14 clang++-19
+#     sudo tests/machines.sh trixie g++-13 g++-14
 #
 # debootstrap makes the system in $MACHINES (a folder of /tmp), once. Chapter 07's
 # CPU part is built and not run: its test needs nvcc. Status 1 if a compiler fails;
