@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from hub import ENVIRONMENT, NEEDED, NEWEST, python
+from hub import ENVIRONMENT, NEEDED, NEWEST, forked
 from workbook.audit import elf
 from workbook.installed import torch_root
 from workbook.libtorch import surface
@@ -80,17 +80,16 @@ def ask(source, variant, tmp_path, look_at):
     """Runs Python code. What it ends with is what is wrong, and "look at FILE:
     TEXT" in a last line where; what it prints names the sources, not copies."""
     def run(code, *arguments, died="", **environment):
-        done = python(code, *arguments, check=False, PYTHONWARNINGS="ignore",
-                      **environment)
-        text = done.stdout.replace(
+        status, text = forked(code, *arguments, **environment)
+        text = text.replace(
             f"{variant}/_ops.py", f"{variant}/_ops.py.in").replace(
             f"{variant}/", f"{source}/torch-ext/activation/").replace(
             f"{tmp_path}/sources/", f"{source}/")
         print(text)
-        if done.returncode < 0:
+        if status < 0:
             pytest.fail(died or "the process was ended by "
-                        f"{signal.Signals(-done.returncode).name}")
-        if done.returncode > 0:
+                        f"{signal.Signals(-status).name}")
+        if status > 0:
             last = text.rpartition("Traceback (most recent call last):\n")[2]
             said = re.sub(r"\A(?:[ \t].*\n)*", "", last).strip()
             said, _, place = said.partition("\nlook at ")

@@ -1,10 +1,13 @@
 """What the tests of chapter 08 share: the rules of manylinux, and a Python that
 sees torch and the Hub's loader, but no network."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import traceback
 
 import pytest
 
@@ -36,3 +39,40 @@ def python(code, *arguments, check=True, **environment):
         pytest.fail(lines[-1] if lines and done.returncode > 0 else
                     f"the process was ended by signal {-done.returncode}")
     return done
+
+
+def forked(code, *arguments, **environment):
+    """As python(), in a process that is forked from this one, which may have
+    imported torch already. The exit status and what is printed."""
+    with tempfile.TemporaryFile() as printed:
+        process = multiprocessing.get_context("fork").Process(
+            target=_run_in_child, args=(code, arguments, environment, printed))
+        process.start()
+        process.join(60)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            pytest.fail("it did not end within 60 seconds")
+        printed.seek(0)
+        return process.exitcode, printed.read().decode(errors="replace")
+
+
+def _run_in_child(code, arguments, environment, printed):
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    for number in (1, 2):
+        os.dup2(printed.fileno(), number)
+    sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
+    os.environ.update(ENVIRONMENT)
+    os.environ.update(environment)
+    sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+    sys.argv = ["-c", *map(str, arguments)]
+    status = 0
+    try:
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,7 +103,8 @@ def configure(chapter: Chapter, folder: Path,
     words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
                    f"-DTORCH_ROOT:PATH={torch_root()}"]
     if python:
-        words += ["-DACTIVATION_CUDA=OFF"]
+        words += ["-DACTIVATION_CUDA=OFF", f"-DPython_EXECUTABLE={sys.executable}",
+                  "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"]  # half the time of -O3
     else:
         edited = ";".join(sorted({step.file for step in chapter.steps}))
         words += ["-DCMAKE_BUILD_TYPE=Debug", "-DWORKBOOK_PCH=ON",

@@ -6,7 +6,7 @@ the checkout, texts saved one after another.
 
 Ten texts a chapter, three right and seven wrong: those of tests/verdicts/NN.toml,
 else of mutants.toml, each in the starter that is done up to its step. Before each
-the step is undone, so that it is the one the learner is at; each is a text that
+the step is undone, so that it is the one the learner is at; each text of its file
 was never there before. `verdict` is from the save to what is wrong with this step,
 or that it passes, `cpu` what the processors did until then; `all` is to the end of
 the check, with the other steps. Other work (`load`) makes all but `cpu` longer.
@@ -85,26 +85,26 @@ def measure(checkout: Path, chapter: Chapter) -> dict:
         return {"verdict": round(verdict, 2), "cpu": round(cpu, 2),
                 "all": round(time.monotonic() - start, 2)}
 
-    def marked(files: dict[str, str], n: int) -> dict[str, str]:
-        edited = {step.file for step in chapter.steps}
-        mark = {".py": "#", ".txt": "#"}
-        return {name: text + f"{mark.get(Path(name).suffix, '//')} save {n}\n"
-                if name in edited else text for name, text in files.items()}
+    def marked(files: dict[str, str], step: str, n: int) -> dict[str, str]:
+        """The file of this step is another than it ever was."""
+        edited = chapter.step(step).file
+        mark = {".py": "#", ".in": "#", ".txt": "#"}.get(Path(edited).suffix, "//")
+        return {**files, edited: f"{files[edited]}{mark} save {n}\n"}
 
-    first = save(marked(starter_with(chapter, ""), 0))["verdict"]
-    time.sleep(3)
+    first = save(marked(starter_with(chapter, ""), chapter.steps[0].id, 0))
+    time.sleep(5)
     rows = []
     for n, (step, kind, files) in enumerate(texts(chapter), 1):
         before = max((s.id for s in chapter.steps if s.id < step), default="")
-        save(marked(starter_with(chapter, before), -n))
-        time.sleep(3)  # somebody edits
-        rows.append({"step": step, "kind": kind, **save(marked(files, n))})
+        save(marked(starter_with(chapter, before), step, -n))
+        time.sleep(5)  # somebody edits
+        rows.append({"step": step, "kind": kind, **save(marked(files, step, n))})
         print("  {step} {kind:<9} {verdict:5.2f} s, of processors {cpu:5.2f}; "
               "all {all:5.2f}".format(**rows[-1]), flush=True)
     child.send("q")
     ended(child)
     seconds = sorted(row["verdict"] for row in rows)
-    found = {"chapter": chapter.number, "first": round(first, 1),
+    found = {"chapter": chapter.number, "first": round(first["verdict"], 1),
              "median": round(statistics.median(seconds), 2),
              "p90": seconds[int(0.9 * (len(seconds) - 1) + 0.5)],
              "cpu": round(statistics.median(r["cpu"] for r in rows), 2),

@@ -32,9 +32,8 @@ class Run:
 
 
 class Tests:
-    """Those of a chapter, on one implementation. A program loads libtorch when
-    it is made, and runs cases in processes forked from it; tests in Python begin
-    anew."""
+    """Those of a chapter, on one implementation. Their process loads libtorch, or
+    imports torch, when it is made, and runs cases in processes forked from it."""
 
     def __init__(self, test: Path, build: Path, seed: int | None = None,
                  **environment: str):
@@ -42,32 +41,30 @@ class Tests:
         self.made = test.stat().st_mtime_ns
         self.report = build / "report.xml"
         self.superseded: Callable[[], bool] = lambda: False
-        self.environment = {**os.environ, **environment}
-        self.process: subprocess.Popen | None = None
-        if test.suffix != ".py":
-            command = [test, "--serve", "--reporters=xml", f"--out={self.report}",
-                       f"--timeout={CASE_SECONDS}"]
-            if seed is not None:
-                command.append(f"--rand-seed={seed}")
-            self._start(command)
+        self.command: list = [
+            test, "--serve", "--reporters=xml", f"--out={self.report}",
+            f"--timeout={CASE_SECONDS}"]
+        if seed is not None:
+            self.command.append(f"--rand-seed={seed}")
+        if test.suffix == ".py":
+            self.command = [
+                sys.executable, "-m", "workbook.verdict.python_server",
+                test, build, self.report]
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "common"),
+                            **environment}
+        self.process: subprocess.Popen | None = self._started()
 
     def run(self, steps: Sequence[str]) -> Run:
         """The cases of these steps. Those of the whole chapter are for
         ./workbook test."""
         self.report.unlink(missing_ok=True)
-        if self.test.suffix == ".py":
-            names = " or ".join(f"test_{s.replace('.', '_')}_" for s in steps)
-            self._start([
-                sys.executable, "-m", "pytest", "-qx", f"--rootdir={ROOT}",
-                self.test, f"--implementation={self.build}",
-                f"--steps-report={self.report}", "-k", names])
-        else:
-            cases = ",".join(f"{step} *" for step in steps)
-            request = f"{library_of(self.build)}\t{cases}\n"
-            assert self.process and self.process.stdin
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.write(request.encode())
-                self.process.stdin.flush()
+        cases = ",".join(f"{step} *" for step in steps)
+        self.process = self.process or self._started()
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(
+                f"{library_of(self.build)}\t{cases}\n".encode())
+            self.process.stdin.flush()
         limit = (CASE_SECONDS + 5) * (len(steps) + 5)
         status, printed = self._wait(limit)
         whole = status == TIMED_OUT and self.process is None
@@ -82,9 +79,9 @@ class Tests:
             self.process.communicate()
             self.process = None
 
-    def _start(self, command: list) -> None:
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def _started(self) -> subprocess.Popen:
+        return subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,
             env=self.environment)
 

@@ -1,0 +1,42 @@
+"""The tests of a chapter in Python, served as common/testing/main.cpp serves those
+in C++: torch is imported once, and each request is answered by a process that is
+forked from this one.
+
+    python -m workbook.verdict.python_server TEST BUILD REPORT
+
+A line of stdin is a library, a tab, and the cases to run ("08.1 *,08.2 *"). After
+each comes a line "\\0ended STATUS"."""
+
+import os
+import sys
+
+import kernels.layer.layer  # noqa: F401  (imported for the processes to come)
+import pytest
+import torch  # noqa: F401
+
+from workbook.project import ROOT
+
+
+def run(test: str, build: str, report: str, cases: str) -> int:
+    names = " or ".join(f"test_{case.split()[0].replace('.', '_')}_"
+                        for case in cases.split(","))
+    return pytest.main([
+        "-qx", f"--rootdir={ROOT}", test, f"--implementation={build}",
+        f"--steps-report={report}", "-k", names])
+
+
+def main() -> None:
+    test, build, report = sys.argv[1:]
+    for line in sys.stdin:
+        cases = line.rstrip("\n").partition("\t")[2]
+        child = os.fork()
+        if child == 0:
+            status = run(test, build, report, cases)
+            sys.stdout.flush()
+            os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(f"\n\0ended {status}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
