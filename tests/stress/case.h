@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace fire {
+namespace stress {
 
 using c10::ScalarType;
 using torch::stable::Tensor;
@@ -273,4 +273,4 @@ inline void check(const Op& op, const Case& one) {
       (one.refusal.empty() ? "" : "; expected a refusal: " + one.refusal));
 }
 
-} // namespace fire
+} // namespace stress

@@ -116,10 +116,10 @@ std::vector<std::unique_ptr<Replaced>> replace(
 }
 
 // "" if there is none.
-std::string difference(const fire::Want& want, const fire::Tensor& got) {
+std::string difference(const stress::Want& want, const stress::Tensor& got) {
   try {
-    fire::compare(want, got);
-  } catch (const fire::Failure& failure) {
+    stress::compare(want, got);
+  } catch (const stress::Failure& failure) {
     return failure.what();
   }
   return "";
@@ -132,8 +132,8 @@ struct Report {
 
 // Lets the k-th fail; false if there are fewer.
 bool fail(
-    const fire::Op& op,
-    const fire::Case& one,
+    const stress::Op& op,
+    const stress::Case& one,
     What what,
     long k,
     Report& report) {
@@ -165,20 +165,20 @@ bool fail(
   const std::string text = op.name + ": " + failing::failed +
       (failing::calls == 0 ? ", before any call" : "");
   if (!wrong.empty()) {
-    throw fire::Failure(text + " fails, and the op says nothing; " + wrong);
+    throw stress::Failure(text + " fails, and the op says nothing; " + wrong);
   }
   if (twice > 0) {
-    throw fire::Failure(text + " fails: a block is deleted twice");
+    throw stress::Failure(text + " fails: a block is deleted twice");
   }
   if (alive > 0) {
     size_t& most = report.lost[text];
     most = std::max(most, alive);
   }
-  fire::check(op, one); // the next call is right
+  stress::check(op, one); // the next call is right
   return true;
 }
 
-void fail_each(const fire::Op& op, const fire::Case& one, Report& report) {
+void fail_each(const stress::Op& op, const stress::Case& one, Report& report) {
   for (const What what : {What::kAllocation, What::kCall}) {
     for (long k = 0;; ++k) {
       std::snprintf(
@@ -204,18 +204,18 @@ void run(
   if (library == nullptr) {
     throw std::runtime_error(dlerror());
   }
-  const auto ops = fire::ops_of(ns, library);
+  const auto ops = stress::ops_of(ns, library);
   const auto& kernels = failing::state().kernels;
   if (kernels.empty()) {
-    throw fire::Failure("no kernel was registered");
+    throw stress::Failure("no kernel was registered");
   }
   const auto replaced =
       replace(reinterpret_cast<const void*>(kernels.begin()->second), skip);
   Report report;
-  for (const fire::Op& op : ops) {
+  for (const stress::Op& op : ops) {
     for (int seed = 1; seed <= cases; ++seed) {
-      fire::Random random(static_cast<uint64_t>(seed));
-      const fire::Case one = op.make(random);
+      stress::Random random(static_cast<uint64_t>(seed));
+      const stress::Case one = op.make(random);
       const std::string name = op.name.substr(op.name.find("::") + 2);
       key = one.meta ? "Meta" : "CPU";
       for (const char* other :
@@ -225,9 +225,9 @@ void run(
         }
       }
       if (kernels.count(ns + " " + key + " " + name) == 0) {
-        throw fire::Failure("no kernel is known of " + op.name);
+        throw stress::Failure("no kernel is known of " + op.name);
       }
-      fire::check(op, one); // what is made once is made
+      stress::check(op, one); // what is made once is made
       if (!one.refusal.empty()) {
         continue;
       }

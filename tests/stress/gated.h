@@ -4,7 +4,7 @@
 
 #include "case.h"
 
-namespace fire {
+namespace stress {
 
 enum class Layout { kHalves, kInTurns, kAlone };
 
@@ -202,4 +202,4 @@ inline Op as_op(const Gated& op) {
       [op](Random& random) { return make_gated(op, random); }};
 }
 
-} // namespace fire
+} // namespace stress

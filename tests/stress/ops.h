@@ -3,7 +3,7 @@
 
 #include "ops_views.h"
 
-namespace fire {
+namespace stress {
 
 // `library` is the loaded solution. Throws Failure if it has no ops here.
 inline std::vector<Op> ops_of(const std::string& ns, void* library) {
@@ -54,4 +54,4 @@ inline std::vector<Op> ops_of(const std::string& ns, void* library) {
   throw Failure("no ops are known of " + ns);
 }
 
-} // namespace fire
+} // namespace stress

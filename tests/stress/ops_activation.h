@@ -3,7 +3,7 @@
 
 #include "gated.h"
 
-namespace fire {
+namespace stress {
 
 using Numbers = std::vector<double>;
 
@@ -91,4 +91,4 @@ inline std::vector<Op> activation_08(const std::string& ns) {
   return ops;
 }
 
-} // namespace fire
+} // namespace stress

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-namespace fire {
+namespace stress {
 
 // wb05::swiglu_mlp(x[..., h], w_gate_up[2d, h], w_down[h, d]) -> [..., h], with
 // a bound on the error that is carried along.
@@ -177,4 +177,4 @@ inline std::vector<Op> echoes() {
   };
 }
 
-} // namespace fire
+} // namespace stress

@@ -4,7 +4,7 @@
 
 #include "ops_activation.h"
 
-namespace fire {
+namespace stress {
 
 // The relative error of one operation of the arithmetic of `dtype`.
 inline Exact epsilon(ScalarType dtype) {
@@ -176,4 +176,4 @@ inline Case make_gate_and_up(Random& random) {
       ""};
 }
 
-} // namespace fire
+} // namespace stress

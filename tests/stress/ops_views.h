@@ -8,7 +8,7 @@
 
 #include <numeric>
 
-namespace fire {
+namespace stress {
 
 inline const void* data_of(const Tensor& tensor) {
   return tensor.data_ptr();
@@ -187,4 +187,4 @@ inline std::vector<Op> ops_01(void* library) {
   return {{"wb01_silu_and_mul", make_rows}, {"wb01_round", make_rounded}};
 }
 
-} // namespace fire
+} // namespace stress

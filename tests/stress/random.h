@@ -7,7 +7,7 @@
 #include <iterator>
 #include <random>
 
-namespace fire {
+namespace stress {
 
 class Random {
  public:
@@ -48,4 +48,4 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-} // namespace fire
+} // namespace stress

@@ -1,20 +1,26 @@
-// Ops under fire: random calls against long double, eight threads, a million
-// calls, a hundred loads. A program of stable headers alone:
+// Ops under stress. A program of stable headers alone:
 //
-//   fire LIBRARY NAMESPACE random N [FIRST] | threads SECONDS | calls N |
-//        loads N | list 0
+//   stress LIBRARY NAMESPACE MODE N [...]
+//     random N [FIRST]                  N random calls, against long double
+//     beside N [LIBRARY NAMESPACE ...]  the same, of several libraries in turn
+//     threads SECONDS                   64 threads call at once
+//     forks N                           after a call a child process calls too
+//     calls N                           each op as often: does memory stay
+//     flat? loads N                           loaded, called, and closed again
 //
 // Prints one JSON object; exit status 1 if something was wrong. A case is a
 // number: `random 1 NUMBER` makes one again.
 #include "ops.h"
 
 #include <dlfcn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -28,9 +34,9 @@ extern "C" __attribute__((visibility("default"))) void* PyModule_Create2(
 
 namespace {
 
-using fire::Failure;
-using fire::Op;
-using fire::Random;
+using stress::Failure;
+using stress::Op;
+using stress::Random;
 using Clock = std::chrono::steady_clock;
 
 struct Library {
@@ -55,7 +61,7 @@ long resident_kib() {
 void run_case(const std::vector<Op>& ops, uint64_t number) {
   const Op& op = ops[number % ops.size()];
   Random random(number);
-  fire::check(op, op.make(random));
+  stress::check(op, op.make(random));
 }
 
 void random_cases(
@@ -69,11 +75,11 @@ void random_cases(
   std::vector<Worst> all(ops.size());
   for (uint64_t number = first; number < first + n; ++number) {
     try {
-      fire::worst[0] = fire::worst[1] = 0;
+      stress::worst[0] = stress::worst[1] = 0;
       run_case(ops, number);
       Worst& worst = all[number % ops.size()];
-      worst.wide = std::max(worst.wide, fire::worst[0]);
-      worst.narrow = std::max(worst.narrow, fire::worst[1]);
+      worst.wide = std::max(worst.wide, stress::worst[0]);
+      worst.narrow = std::max(worst.narrow, stress::worst[1]);
     } catch (const std::exception& error) {
       throw Failure(
           error.what() + std::string("\nagain: ") + command + " random 1 " +
@@ -93,7 +99,7 @@ void random_cases(
 }
 
 void threads(const std::vector<Op>& ops, long seconds) {
-  constexpr int kThreads = 8;
+  constexpr int kThreads = 64;
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   std::atomic<uint64_t> next = 0;
   std::atomic<bool> failed = false;
@@ -121,12 +127,41 @@ void threads(const std::vector<Op>& ops, long seconds) {
   std::printf("\"threads\": %d, \"calls\": %lu, ", kThreads, next.load());
 }
 
+// What libtorch, and a library, keep of calls goes into a child process.
+void forks(const std::vector<Op>& ops, long n) {
+  constexpr uint64_t kCalls = 50;
+  for (long i = 0; i < n; ++i) {
+    const uint64_t first = static_cast<uint64_t>(i) * kCalls;
+    run_case(ops, first);
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        for (uint64_t number = first; number < first + kCalls; ++number) {
+          run_case(ops, number);
+        }
+        _exit(0);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        _exit(1);
+      }
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status != 0) {
+      throw Failure(
+          "child " + std::to_string(i) + " ended with status " +
+          std::to_string(status));
+    }
+  }
+  std::printf("\"forks\": %ld, ", n);
+}
+
 // A call of few elements that is not refused.
-fire::Case small_case(const Op& op) {
+stress::Case small_case(const Op& op) {
   for (uint64_t seed = 1;; ++seed) {
     Random random(seed);
-    fire::Case one = op.make(random);
-    const int64_t n = one.want.empty() ? 1 : fire::count(one.want[0].sizes);
+    stress::Case one = op.make(random);
+    const int64_t n = one.want.empty() ? 1 : stress::count(one.want[0].sizes);
     const bool small = n > 0 && n <= 64 && !one.meta;
     if (small && one.refusal.empty()) {
       return one;
@@ -139,7 +174,7 @@ void calls(const std::vector<Op>& ops, long n) {
   long most = 0;
   std::string leaks;
   for (const Op& op : ops) {
-    const fire::Case one = small_case(op);
+    const stress::Case one = small_case(op);
     for (long i = 0; i < n / 2; ++i) {
       one.call();
     }
@@ -167,7 +202,7 @@ void calls(const std::vector<Op>& ops, long n) {
 void loads(const char* path, const std::string& ns, long n) {
   for (long i = 0; i < n; ++i) {
     const Library library(path);
-    const std::vector<Op> ops = fire::ops_of(ns, library.handle);
+    const std::vector<Op> ops = stress::ops_of(ns, library.handle);
     for (size_t j = 0; j < ops.size(); ++j) {
       run_case(ops, static_cast<uint64_t>(i) * ops.size() + j);
     }
@@ -179,7 +214,9 @@ void loads(const char* path, const std::string& ns, long n) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fputs("fire LIBRARY NAMESPACE random|threads|calls|loads N\n", stderr);
+    std::fputs(
+        "stress LIBRARY NAMESPACE random|beside|threads|forks|calls|loads N\n",
+        stderr);
     return 2;
   }
   const std::string ns = argv[2], mode = argv[3];
@@ -192,16 +229,26 @@ int main(int argc, char** argv) {
       loads(argv[1], ns, n);
     } else {
       const Library library(argv[1]);
-      const std::vector<Op> ops = fire::ops_of(ns, library.handle);
+      std::vector<Op> ops = stress::ops_of(ns, library.handle);
+      std::deque<Library> others;
+      for (int i = 5; mode == "beside" && i + 1 < argc; i += 2) {
+        others.emplace_back(argv[i]);
+        for (Op& op : stress::ops_of(argv[i + 1], others.back().handle)) {
+          ops.push_back(std::move(op));
+        }
+      }
       std::printf("\"ops\": %zu, ", ops.size());
-      if (mode == "random") {
+      const bool at = mode == "random" && argc > 5;
+      if (mode == "random" || mode == "beside") {
         random_cases(
             ops,
             static_cast<uint64_t>(n),
-            argc > 5 ? std::strtoull(argv[5], nullptr, 10) : 0,
+            at ? std::strtoull(argv[5], nullptr, 10) : 0,
             std::string(argv[0]) + " " + argv[1] + " " + ns);
       } else if (mode == "threads") {
         threads(ops, n);
+      } else if (mode == "forks") {
+        forks(ops, n);
       } else {
         calls(ops, n);
       }

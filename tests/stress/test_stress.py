@@ -1,7 +1,7 @@
-"""Ops under stress: random calls against long double, eight threads under
-ThreadSanitizer, many calls, a hundred loads, and each allocation and each call
-into libtorch failing in turn. --stress=60 takes a minute where this takes two
-seconds."""
+"""Ops under stress: random calls against long double, 64 threads under
+ThreadSanitizer, child processes, all libraries in one process, many calls, a
+hundred loads, and each allocation and each call into libtorch failing in turn.
+--stress=60 takes a minute where this takes two seconds."""
 
 import json
 import os
@@ -184,8 +184,21 @@ def test_random_calls_of_lesser_machines(plain, level, times):
 
 
 @EACH
-def test_eight_threads(with_tsan, number, times):
+def test_sixty_four_threads(with_tsan, number, times):
     assert stress(with_tsan, number, "threads", 2 * times)["calls"] > 100
+
+
+@EACH
+def test_child_processes(plain, number):
+    assert stress(plain, number, "forks", 20)["forks"] == 20
+
+
+def test_all_in_one_process(plain, times):
+    """Of one kernel there are four: those of 01, 04, 07 and 08."""
+    _, libraries = plain
+    others = [word for number in ALL[1:] for word in libraries[number]]
+    cases = 20_000 * times
+    assert stress(plain, "01", "beside", cases, *others)["cases"] == cases
 
 
 @EACH
