@@ -118,6 +118,7 @@ constexpr Row kOps[] = {
     {"release_tensors", "int", release<List<Tensor>>},
     {"release_nested_dtypes", "int", release<List<List<ScalarType>>>},
     {"release_maybe_tensors", "int", release<List<Maybe<Tensor>>>},
+    {"release_maybe_int_list", "int", release<List<Maybe<int64_t>>>},
 };
 
 } // namespace wb::probe

@@ -123,15 +123,43 @@ AOTITorchError aoti_torch_new_tensor_handle(
     return next() + code_offset; \
   }
 CODE(aoti_torch_dtype_uint8)
+CODE(aoti_torch_dtype_int8)
+CODE(aoti_torch_dtype_int16)
+CODE(aoti_torch_dtype_int32)
+CODE(aoti_torch_dtype_int64)
+CODE(aoti_torch_dtype_uint16)
+CODE(aoti_torch_dtype_uint32)
+CODE(aoti_torch_dtype_uint64)
+CODE(aoti_torch_dtype_float16)
 CODE(aoti_torch_dtype_float32)
+CODE(aoti_torch_dtype_float64)
 CODE(aoti_torch_dtype_bfloat16)
+CODE(aoti_torch_dtype_bool)
+CODE(aoti_torch_dtype_complex32)
+CODE(aoti_torch_dtype_complex64)
+CODE(aoti_torch_dtype_complex128)
+CODE(aoti_torch_dtype_float8_e5m2)
+CODE(aoti_torch_dtype_float8_e4m3fn)
+CODE(aoti_torch_dtype_float8_e5m2fnuz)
 CODE(aoti_torch_dtype_float8_e4m3fnuz)
 CODE(aoti_torch_layout_strided)
+CODE(aoti_torch_layout_sparse_coo)
 CODE(aoti_torch_layout_sparse_csr)
+CODE(aoti_torch_layout_sparse_csc)
+CODE(aoti_torch_layout_sparse_bsr)
+CODE(aoti_torch_layout_sparse_bsc)
+CODE(aoti_torch_layout__mkldnn)
+CODE(aoti_torch_layout_jagged)
 CODE(aoti_torch_memory_format_contiguous_format)
+CODE(aoti_torch_memory_format_preserve_format)
 CODE(aoti_torch_memory_format_channels_last)
+CODE(aoti_torch_memory_format_channels_last_3d)
 CODE(aoti_torch_device_type_cpu)
 CODE(aoti_torch_device_type_cuda)
+CODE(aoti_torch_device_type_meta)
+CODE(aoti_torch_device_type_xpu)
+CODE(aoti_torch_device_type_mps)
+CODE(aoti_torch_device_type_privateuse1)
 
 } // extern "C"
 
@@ -433,6 +461,25 @@ void require_clean(const Kernel& kernel, const std::string& wrong) {
   REQUIRE_CLEAN(wrong);
 }
 
+// Nothing is left behind, whichever allocation of a call fails.
+void check_without_memory(
+    const Kernel& kernel, const Make& make, bool returns = true) {
+  require_clean(kernel, watch({}, [&](Watch& watched) {
+                  const Ledger::Pause pause;
+                  for (int n = 0;; ++n) {
+                    thrown([&] {
+                      call_watched(watched, kernel, make, returns, [n] {
+                        Ledger::fail_after(n);
+                      });
+                    });
+                    if (Ledger::fail_after(-1)) {
+                      break; // it succeeded
+                    }
+                    watched.require_clean();
+                  }
+                }));
+}
+
 // The slot that goes in is emptied once, the one that comes back is new and
 // holds the same, and nothing is left behind.
 void check_echoed(const Kernel& kernel, const Make& make) {
@@ -444,6 +491,7 @@ void check_released(const Kernel& kernel, const Make& make) {
   require_clean(kernel, watch({}, [&](Watch& watched) {
                   call_watched(watched, kernel, make, false);
                 }));
+  check_without_memory(kernel, make, false); // as while bad_alloc passes
 }
 
 // A call in which the n-th call of a shim fails throws, and nothing is left
@@ -505,24 +553,6 @@ std::string check_refused_value(const Kernel& kernel, const Make& make) {
         text = thrown([&] { call_watched(watched, kernel, make, false); });
       }));
   return text;
-}
-
-// Nothing is left behind, whichever allocation of a call fails.
-void check_without_memory(const Kernel& kernel, const Make& make) {
-  require_clean(kernel, watch({}, [&](Watch& watched) {
-                  const Ledger::Pause pause;
-                  for (int n = 0;; ++n) {
-                    thrown([&] {
-                      call_watched(watched, kernel, make, true, [n] {
-                        Ledger::fail_after(n);
-                      });
-                    });
-                    if (Ledger::fail_after(-1)) {
-                      break; // it succeeded
-                    }
-                    watched.require_clean();
-                  }
-                }));
 }
 
 bool libtorch_at_least(uint64_t minor) {
@@ -740,6 +770,9 @@ TEST_CASE(
   check_released(releases("release_tensor", "Tensor", "Tensor"), make);
   SUBCASE("no new handle can be made") {
     check_failure(kNewTensorHandle, kTensor, make);
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(kTensor, make);
   }
 }
 
@@ -979,6 +1012,12 @@ TEST_CASE(
       return from_slots({from_slot(from_tensor(x)), 0});
     });
     check_released(kReleaseMaybeTensors, maybe_four);
+    check_released(
+        releases(
+            "release_maybe_int_list", "int?[]", "vector<optional<int64_t>>"),
+        [] {
+          return from_slots({from_slot(7), 0, from_slot(8)});
+        });
     LOOK_AT("slot.h", "static std::vector<T> to(");
     if (!function<bool()>("wb02_release_is_noexcept")()) {
       FAIL("Slot<std::vector<T>>::release is not marked noexcept");
