@@ -53,6 +53,9 @@ TEST_CASE(
     CHECK(refusal([&] {
             silu(torch::stable::transpose(rows, 0, 1));
           }) == doctest::Contains("contiguous"));
+    CHECK(refusal([&] { // every second element
+            silu(torch::stable::select(rows, 1, 0));
+          }) == doctest::Contains("contiguous"));
     if (refusal([&] { silu(tensor<double>({1}, {1})); }) == kNothingThrown ||
         refusal([&] { silu(tensor<int32_t>({1}, {1})); }) == kNothingThrown) {
       FAIL("elements of another dtype are read as if they were float");

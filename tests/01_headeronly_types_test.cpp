@@ -151,7 +151,7 @@ struct Problem {
     const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
     input.resize(static_cast<size_t>(rows * d == 0 ? 0 : last + 1));
     for (T& value : input) {
-      value = T(random.normal(4));
+      value = random.normal<T>(4);
     }
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < d; ++i) {
@@ -219,7 +219,7 @@ void check_non_temporal(size_t offset, Random& random) {
   const size_t d = (size_t{5} << 18) / sizeof(T) + 3;
   std::vector<T> period(4099);
   for (T& value : period) {
-    value = T(random.normal(4));
+    value = random.normal<T>(4);
   }
   std::vector<T> input;
   while (input.size() < 2 * d) {
@@ -481,10 +481,13 @@ TEST_CASE(
     }
   }
   SUBCASE("two threads at once share nothing") {
-    std::atomic<int> wrong{0};
+    std::atomic<int> wrong{0}, begun{0};
     const auto work = [&](int64_t d, size_t rank) {
       const Sizes sizes(rank, 2 * d);
-      for (int i = 0; i < 2000; ++i) {
+      for (++begun; begun < 2;) { // both at once
+        std::this_thread::yield();
+      }
+      for (int i = 0; i < 20000 && wrong == 0; ++i) {
         Sizes out(rank);
         function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
             out.data(), sizes.data(), rank);
@@ -617,8 +620,11 @@ TEST_CASE(
     doctest::description(
         "An element is read from another place than the strides say.")) {
   Random random;
-  check_problem(Problem<float>(5, 8, 40, 0, random)); // one column, expanded
-  check_problem(Problem<float>(5, 8, 0, 0, random));  // one element
+  for (const int64_t row_stride : {0, 1, 8, 16, 40}) {
+    for (const int64_t stride : {0, 1, 2, 16}) { // 0: one column, expanded
+      check_problem(Problem<float>(5, 8, row_stride, stride, random));
+    }
+  }
   check_far<BFloat16>(kFar, 1);
   check_far<BFloat16>(kFar, 2);
   check_far<BFloat16>(1, kFar);

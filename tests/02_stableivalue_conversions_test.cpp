@@ -667,7 +667,7 @@ TEST_CASE(
   }
   for (int i = 0; i < 100; ++i) {
     check(kInt, bits(random.integer(INT64_MIN, INT64_MAX)));
-    check(kFloat, bits(double{random.normal(1e6)}));
+    check(kFloat, bits(random.normal<double>(1e6)));
   }
   // A code, as the enums of the next step have them.
   for (const int32_t value : {7, 0, -2, INT32_MIN, INT32_MAX}) {

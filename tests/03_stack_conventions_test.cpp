@@ -14,6 +14,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -124,6 +125,30 @@ TEST_CASE(
   frexp(eight.get(), out);
   CHECK(values<float>(adopt(out[0])) == std::vector<float>{0.5});
   CHECK(values<int32_t>(adopt(out[1])) == std::vector<int32_t>{4});
+  SUBCASE("an error of the op passes") {
+    const Tensor integers = tensor<int32_t>({1, 2}, {2});
+    std::string text;
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      text = thrown([&] { frexp(integers.get(), out); });
+    }));
+    CHECK(text != "");
+  }
+  SUBCASE("two threads at once share nothing") {
+    std::atomic<int> wrong{0};
+    const auto work = [&](float value, float want) {
+      const Tensor mine = tensor<float>({value}, {1});
+      for (int i = 0; i < 500; ++i) {
+        Handle both[2];
+        frexp(mine.get(), both);
+        wrong += values<float>(adopt(both[0])) != std::vector<float>{want};
+        adopt(both[1]);
+      }
+    };
+    std::thread other(work, 6.0f, 0.75f);
+    work(-10.0f, -0.625f);
+    other.join();
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("03 the sheet's example: arguments lie left to right") {
@@ -216,6 +241,18 @@ TEST_CASE(
   CHECK(product == std::vector<float>{12, -32, -50, 24});
   multiply(out.get(), out.get(), self.get()); // each call is a new one
   CHECK(values<float>(out) == std::vector<float>{72, -256, 500, 72});
+  SUBCASE("out may be self") {
+    REQUIRE_CLEAN(watch(
+        kOps, [&](Watch&) { multiply(out.get(), out.get(), other.get()); }));
+  }
+  SUBCASE("an error of the op passes") {
+    const Tensor three = tensor<float>({1, 2, 3}, {3});
+    std::string text;
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      text = thrown([&] { multiply(out.get(), self.get(), three.get()); });
+    }));
+    CHECK(text != "");
+  }
   SUBCASE("the new handle lies where that of out was") {
     const Replaced dispatcher(
         reinterpret_cast<void*>(multiply),

@@ -165,7 +165,7 @@ AOTITorchError dispatch(
 Floats random_values(size_t count, Random& random) {
   Floats values(count);
   for (float& value : values) {
-    value = random.normal(1);
+    value = random.normal<float>(1);
   }
   return values;
 }

@@ -93,7 +93,7 @@ struct Case {
 
   Case(int64_t rows_, int64_t d_, Random& random) : rows(rows_), d(d_) {
     for (int64_t i = 0; i < rows * 2 * d; ++i) {
-      x.push_back(T(random.normal(3)));
+      x.push_back(random.normal<T>(3));
     }
     input = tensor<T>(x, {rows, 2 * d});
     out = tensor<T>(std::vector<T>(static_cast<size_t>(rows * d)), {rows, d});

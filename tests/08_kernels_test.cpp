@@ -65,7 +65,7 @@ std::vector<float> gates(Random& random) {
     found.insert(found.end(), half.begin(), half.end());
     for (int i = 0; i <= 100000; ++i) {
       found.push_back(-120 + 220e-5f * static_cast<float>(i));
-      found.push_back(static_cast<float>(random.normal(4)));
+      found.push_back(random.normal<float>(4));
     }
     return found;
   }
@@ -79,7 +79,7 @@ std::string wrong(const F& f, double bound, const Exact& exact) {
   std::vector<T> got;
   std::vector<double> wanted;
   for (const float gate : gates<T>(random)) {
-    for (const float up : {1.0f, static_cast<float>(random.normal(1))}) {
+    for (const float up : {1.0f, random.normal<float>(1)}) {
       const auto rounded = static_cast<float>(T(up));
       got.push_back(T(f(wb::math_for<T>(), gate, rounded)));
       wanted.push_back(exact(double{gate}, double{rounded}));
@@ -135,7 +135,7 @@ TEST_CASE_TEMPLATE(
           static_cast<size_t>(rows * stride + 3) / 4);
       float* const input = memory.data()->at;
       for (int64_t k = 0; k < rows * stride; ++k) {
-        input[k] = static_cast<float>(random.normal(1));
+        input[k] = random.normal<float>(1);
       }
       std::vector<wb::Vector<float, 4>> out(
           static_cast<size_t>(rows * d + 3) / 4);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <random>
+#include <type_traits>
 
 namespace workbook {
 
@@ -20,9 +21,16 @@ class Random {
   int64_t integer(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine_);
   }
-  // Normally distributed, standard deviation `scale`.
-  float normal(float scale) {
-    return std::normal_distribution<float>(0, scale)(engine_);
+  // Normally distributed, standard deviation `scale`. A double has bits that no
+  // float has.
+  template <typename T>
+  T normal(double scale) {
+    const double x = std::normal_distribution<>(0, scale)(engine_);
+    if constexpr (std::is_same_v<T, double>) {
+      return x;
+    } else {
+      return T(static_cast<float>(x));
+    }
   }
 
  private:

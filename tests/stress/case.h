@@ -193,7 +193,12 @@ inline Tensor filled(
   as_type(dtype, [&](auto type) {
     using T = decltype(type);
     for_each<T>(tensor, [&](T& x) {
-      x = static_cast<T>(tame ? random.normal() / 4 : random.value());
+      const double value = tame ? random.normal() / 4 : random.value();
+      if constexpr (std::is_same_v<T, double>) {
+        x = value;
+      } else {
+        x = static_cast<T>(static_cast<float>(value));
+      }
     });
   });
   return tensor;

@@ -22,11 +22,11 @@ class Random {
   uint64_t bits() {
     return engine_();
   }
-  float normal() {
-    return std::normal_distribution<float>(0, 4)(engine_);
+  double normal() {
+    return std::normal_distribution<>(0, 4)(engine_);
   }
   // Mostly of order one; now and then huge, tiny, infinite or NaN.
-  float value() {
+  double value() {
     static constexpr float kOdd[] = {
         0,
         -0.f,
