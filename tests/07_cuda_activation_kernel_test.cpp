@@ -492,6 +492,11 @@ TEST_CASE(
     transposed.row_stride = 1;
     transposed.up = 70;
     REQUIRE_TRACED(transposed);
+    Trace expanded = traced(4, 0, 1, 32, 7, 10);
+    expanded.column_stride = 0;
+    expanded.row_stride = 2;
+    expanded.up = 1;
+    REQUIRE_TRACED(expanded);
   }
   SUBCASE("more elements than 32 bits can count") {
     for (const int64_t row_stride : {131074, 400000}) {

@@ -55,6 +55,10 @@ inline bool has_element(const Trace& t, uint64_t element) {
   const auto column_stride = static_cast<uint64_t>(t.column_stride);
   const auto rows = static_cast<uint64_t>(t.rows);
   const auto columns = static_cast<uint64_t>(2 * t.d);
+  if (column_stride == 0) { // expanded
+    const auto left = static_cast<int64_t>(element % row_stride);
+    return element / row_stride < rows && (left == t.gate || left == t.up);
+  }
   if (row_stride >= column_stride) {
     const uint64_t left = element % row_stride;
     return element / row_stride < rows && left % column_stride == 0 &&
@@ -150,10 +154,10 @@ inline std::string first_mistake(Trace t) {
     const bool output = access.address >= (kInput + kOut) / 2;
     const uint64_t element = (access.address - (output ? kOut : kInput)) / size;
     if (!access.write) {
+      if (plain && thread > n) {
+        return has_none("reads");
+      }
       if (output || !has_element(t, element)) {
-        if (plain && thread > n) {
-          return has_none("reads");
-        }
         text << self() << " reads input element "
              << static_cast<int64_t>(element) << ", which is in no row";
         if (plain) {
