@@ -491,7 +491,6 @@ void check_released(const Kernel& kernel, const Make& make) {
   require_clean(kernel, watch({}, [&](Watch& watched) {
                   call_watched(watched, kernel, make, false);
                 }));
-  check_without_memory(kernel, make, false); // as while bad_alloc passes
 }
 
 // A call in which the n-th call of a shim fails throws, and nothing is left
@@ -767,12 +766,14 @@ TEST_CASE(
     theirs::to<Tensor>(call("echo_tensor", make()));
     theirs::to<Tensor>(call("raw_tensor", from_tensor(tensor(1))));
   }));
-  check_released(releases("release_tensor", "Tensor", "Tensor"), make);
+  const Kernel released = releases("release_tensor", "Tensor", "Tensor");
+  check_released(released, make);
   SUBCASE("no new handle can be made") {
     check_failure(kNewTensorHandle, kTensor, make);
   }
   SUBCASE("memory runs out, at each allocation in turn") {
     check_without_memory(kTensor, make);
+    check_without_memory(released, make, false); // as while bad_alloc passes
   }
 }
 
@@ -795,7 +796,8 @@ TEST_CASE(
   }
   const auto make = [&] { return from_string(text); };
   const auto empty = [] { return from_string(""); };
-  check_released(releases("release_str", "str", "std::string"), make);
+  const Kernel released = releases("release_str", "str", "std::string");
+  check_released(released, make);
   check_released(releases("release_by_owner", "str", "std::string"), make);
   check_echoed(
       {"hand_over", "str", "hand_over()", kString.from, kString.to}, make);
@@ -813,6 +815,7 @@ TEST_CASE(
   SUBCASE("memory runs out, at each allocation in turn") {
     check_without_memory(
         kString, [] { return from_string(std::string(100, 'x')); });
+    check_without_memory(released, make, false);
   }
 }
 
@@ -1076,6 +1079,13 @@ TEST_CASE(
       return from_slots({dtypes(good), dtypes(good), dtypes(good)});
     });
     check_without_memory(kMaybeTensors, maybe_four);
+    check_without_memory(kReleaseMaybeTensors, maybe_four, false);
+    check_without_memory(
+        kReleaseInts,
+        [] {
+          return from_slots({1, 0, 2});
+        },
+        false);
   }
   // Through the dispatcher: a dtype that libtorch has since 2.11, and an
   // extension for 2.10 has not.

@@ -58,8 +58,6 @@ def forked(code, *arguments, **environment):
 
 
 def _run_in_child(code, arguments, environment, printed):
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
     for number in (1, 2):
         os.dup2(printed.fileno(), number)
     sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
