@@ -16,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -122,14 +123,17 @@ const std::vector<Library>& libraries() {
   return found;
 }
 
+std::string build_folder() {
+  const std::string& file = libraries()[0].file;
+  return file.substr(0, file.rfind('/'));
+}
+
 // What the build folder of the library says: CMAKE_HOME_DIRECTORY, TORCH_ROOT.
 const std::string& cached(const std::string& key) {
   static std::map<std::string, std::string> known; // a search takes its time
   std::string& value = known[key];
   if (value.empty()) {
-    const std::string& file = libraries()[0].file;
-    const std::string text =
-        read(file.substr(0, file.rfind('/')) + "/CMakeCache.txt");
+    const std::string text = read(build_folder() + "/CMakeCache.txt");
     const size_t begin = text.find('=', text.find("\n" + key + ":")) + 1;
     value = text.substr(begin, text.find('\n', begin) - begin);
   }
@@ -365,17 +369,68 @@ class Beginning {
   std::unique_ptr<Compiler> compiler_;
 };
 
-// Headers of torch's that say they are 2.`minor`, which is all that a gate can
-// ask them.
+// Headers of torch's that say they are another version, which is all that a
+// gate can ask them: `path` is before torch's own.
+std::string other_headers(const std::string& path, uint64_t target) {
+  return " " + target_option(target) + " -I" + quoted(path) + " -isystem" +
+      quoted(cached("TORCH_ROOT") + "/include");
+}
+
 struct Headers : Folder {
   explicit Headers(uint64_t minor) {
     std::ofstream(path + "/torch/headeronly/version.h")
         << version_header(packed(2, minor));
   }
   std::string options(uint64_t target) const {
-    return target_option(target) + " -I" + quoted(path) + " -isystem" +
-        quoted(cached("TORCH_ROOT") + "/include");
+    return other_headers(path, target);
   }
+};
+
+// The same, and precompiled, since a learner checks often and that is most of
+// the time: for each torch once, in the library's build folder.
+class Precompiled {
+ public:
+  explicit Precompiled(uint64_t minor) {
+    namespace fs = std::filesystem;
+    const auto time =
+        fs::last_write_time(torch_include() + "csrc/stable/ops.h");
+    path_ = build_folder() + "/elsewhere-" +
+        std::to_string(time.time_since_epoch().count());
+    if (fs::exists(path_ + "/torch.h.gch")) {
+      return;
+    }
+    // Under a name of its own: another process may be at it too.
+    const std::string made = path_ + "/" + std::to_string(getpid());
+    const auto write = [&made](const fs::path& file, const std::string& text) {
+      fs::create_directories(file.parent_path());
+      std::ofstream(made) << text;
+      fs::rename(made, file);
+    };
+    write(
+        path_ + "/torch/headeronly/version.h",
+        version_header(packed(2, minor)));
+    write(path_ + "/torch.h", kIncludes);
+  }
+  std::string options(uint64_t target) const {
+    const std::string options = other_headers(path_, target) + " -fPIC";
+    const std::string header = path_ + "/torch.h";
+    const std::string made = header + std::to_string(getpid());
+    if (!std::filesystem::exists(header + ".gch")) {
+      Compiler(options + " -xc++-header -o" + quoted(made) + quoted(header))
+          .text();
+      std::filesystem::rename(made, header + ".gch");
+    }
+    return options + " -include" + quoted(header);
+  }
+
+ private:
+  std::string path_;
+  static constexpr char kIncludes[] = R"(
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+)";
 };
 
 // One function of compat.h as the compiler sees it with the headers and at the
@@ -453,14 +508,15 @@ class Elsewhere {
   void* handle_ = nullptr;
 
   Elsewhere() {
-    const uint64_t minor = headers() >> 48 & 255;
-    const Headers newer(std::max<uint64_t>(minor, 14));
-    const std::string source = newer.path + "/elsewhere.cpp";
-    const std::string library = newer.path + "/elsewhere.so";
-    std::ofstream(source) << (minor < 14 ? kWrapper : "") << kSource;
+    const Precompiled newer(std::max<uint64_t>(headers() >> 48 & 255, 14));
+    const Folder folder;
+    const std::string source = folder.path + "/elsewhere.cpp";
+    const std::string library = folder.path + "/elsewhere.so";
+    std::ofstream(source) << (headers() < packed(2, 14) ? kWrapper : "")
+                          << kSource;
     Compiler compiler(
-        "-shared -fPIC -o" + quoted(library) + " " + newer.options(kTarget) +
-        " -I" + quoted(cached("CMAKE_HOME_DIRECTORY")) + quoted(source));
+        newer.options(kTarget) + " -shared -o" + quoted(library) + " -I" +
+        quoted(cached("CMAKE_HOME_DIRECTORY")) + quoted(source));
     trouble = compiler.text();
     if (!trouble.empty()) {
       trouble = "with the headers of 2.14 the compiler says:\n" +

@@ -25,10 +25,13 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
 add_link_options(-fsanitize=address,undefined)
 
 # mold makes a strong reference of a weak one if the function is there; chapter
-# 06 looks at which is which.
+# 06 looks at which is which. gold does not, and takes half the time of bfd.
 find_program(WORKBOOK_MOLD mold)
-if(WORKBOOK_MOLD AND NOT PROJECT_NAME STREQUAL "version_gating")
+find_program(WORKBOOK_GOLD ld.gold)
+if(NOT PROJECT_NAME STREQUAL "version_gating" AND WORKBOOK_MOLD)
   add_link_options(-fuse-ld=mold)
+elseif(PROJECT_NAME STREQUAL "version_gating" AND WORKBOOK_GOLD)
+  add_link_options(-fuse-ld=gold)
 endif()
 
 # CUDA: one architecture, no optimisation on the host, and no run time, which
