@@ -104,7 +104,8 @@ def configure(chapter: Chapter, folder: Path,
                    f"-DTORCH_ROOT:PATH={torch_root()}"]
     if python:
         words += ["-DACTIVATION_CUDA=OFF", f"-DPython_EXECUTABLE={sys.executable}",
-                  "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"]  # half the time of -O3
+                  "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",  # half the time of -O3
+                  f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/package.cmake"]
     else:
         edited = ";".join(sorted({step.file for step in chapter.steps}))
         words += ["-DCMAKE_BUILD_TYPE=Debug", "-DWORKBOOK_PCH=ON",
