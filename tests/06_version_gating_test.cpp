@@ -696,7 +696,7 @@ TEST_CASE(
   for (const std::string& target : right) {
     REQUIRE_CLEAN(today.not_accepted(target));
   }
-  INFO("with the headers of 2.16");
+  INFO("the headers of 2.16");
   REQUIRE_CLEAN(of_2_16.not_refused("0x0211000000000000"));
   REQUIRE_CLEAN(of_2_16.not_accepted(kNewer));
 }
@@ -724,7 +724,7 @@ TEST_CASE(
   later.expect("COMPAT_HEADERS(3, 0)", "true");
   later.expect("COMPAT_HEADERS(3, 1)", "false");
   later.compile();
-  INFO("with the headers of 3.0");
+  INFO("the headers of 3.0");
   for (const char* target : {k2_10, k2_11, k3_0}) {
     REQUIRE_CLEAN(later.not_accepted(target));
   }
@@ -993,7 +993,7 @@ TEST_CASE(
   REQUIRE_CLEAN(not_gated_by_headers("permute", 13, 14));
   const Elsewhere& newer = Elsewhere::get();
   REQUIRE_CLEAN(newer.trouble);
-  INFO("with the headers of 2.14, x is [2, 3], permuted by [1, 0]");
+  INFO("the headers of 2.14; x is [2, 3], permuted by [1, 0]");
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   const int64_t dims[] = {1, 0};
   auto* const permute =
@@ -1031,10 +1031,17 @@ TEST_CASE(
     };
     const bool old = target(library) < packed(2, 13);
     if (old) {
-      INFO("in a PyTorch without libtorch_cuda.so");
+      INFO("a PyTorch without libtorch_cuda.so");
       AOTITorchError (*const nowhere)(int32_t, void**) = nullptr;
       const Replaced missing(library.inside, kName, nowhere);
-      CHECK(refused(0) == Contains(kName));
+      const std::string failed = in_child([&] { library.current_stream(0); });
+      if (failed.rfind("threw: ", 0) != 0) {
+        FAIL(
+            kName,
+            " is missing, its address null; nothing is thrown: ",
+            failed);
+      }
+      CHECK(said(failed) == Contains(kName));
     }
     const Replaced found(library.inside, kName, cuda_stream);
     // Then it is another one, and then the default one, whose handle is null.

@@ -139,8 +139,10 @@ def test_demo_06_is_wrong_then_right(workbook):
 def test_a_demo_shows_what_its_page_shows(workbook, number):
     done = workbook("demo", number)
     assert done.returncode == 0, done.stdout + done.stderr
+    about, _, shown = done.stdout.partition("\n\n")
+    assert " ".join(about.split()) == demos.about(number)
     recorded = demos.recording(number).read_text().partition("\n")[2]
-    assert re.sub(r"torch-2[.\d]+", "", done.stdout) == \
+    assert re.sub(r"torch-2[.\d]+", "", shown) == \
         re.sub(r"torch-2[.\d]+", "", recorded)
 
 
@@ -155,7 +157,7 @@ def test_a_demo_that_cannot_be_prepared_shows_what_was_recorded(
     words = argparse.Namespace(chapter="08", torch=None, record=False)
     assert demo.run(words) == 0
     said = capsys.readouterr().out
-    assert said.startswith("no network") and "*recorded*, not run now" in said
+    assert "\n\nno network\n" in said and "*recorded*, not run now" in said
     assert said.endswith(demos.recording("08").read_text())
     words.record = True
     with pytest.raises(CannotRun, match="no network"):

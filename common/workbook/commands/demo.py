@@ -3,6 +3,7 @@
 Without a network it shows what was recorded."""
 
 import argparse
+import textwrap
 
 from workbook import demos, screen
 from workbook.libtorch import runtimes, versions
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     number = arguments.chapter.zfill(2)
     demo = demos.find(number)
+    print(textwrap.fill(demos.about(number), 80) + "\n")
     others = versions.in_order(*(arguments.torch or (
         demo.RECORDED if arguments.record else demo.OTHERS)))
     others = [v for v in others if v != runtimes.installed()] or \

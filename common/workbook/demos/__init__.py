@@ -36,6 +36,12 @@ def find(number: str) -> ModuleType:
     return importlib.import_module(f"workbook.demos.{MODULES[number]}")
 
 
+def about(number: str) -> str:
+    """What there is to see, in a sentence: that of the module."""
+    text = " ".join((find(number).__doc__ or "").split()).partition(": ")[2]
+    return text[:1].upper() + text[1:]
+
+
 def invitation(number: str) -> str:
     """The line that sends a learner on to a demo."""
     how = "with several versions of PyTorch" if find(number).OTHERS else \

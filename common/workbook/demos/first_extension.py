@@ -1,4 +1,4 @@
-"""Chapter 00: one op, twice; with the stable ABI and with the ordinary C++ API.
+"""Chapter 00: one op, twice: with the stable ABI and with the ordinary C++ API.
 Both are built with the PyTorch that is here, and run on others."""
 
 import re
