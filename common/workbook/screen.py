@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 from workbook.sheets import Chapter
-from workbook.verdict.model import CALLED, Verdict
+from workbook.verdict.model import CALLED, PASS, Verdict
 
 PRINTED = 10  # lines of what the learner's code printed
 NOTES = 3
@@ -74,7 +74,8 @@ def wrap(text: str, indent: str = "  ") -> str:
                          break_long_words=False, break_on_hyphens=False)
 
 
-def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
+def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
+                 edit: bool = True) -> None:
     """Of one step. `then` says what to do after the edit: "save it"."""
     kind, step = verdict.kind, verdict.step
     title = f"{step} {chapter.step(step).title}" if step else \
@@ -111,7 +112,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         for line in verdict.printed[-PRINTED:]:
             print(f"    {line}"[:80])
     show_notes(verdict)
-    print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
+    if edit:
+        print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
 
 
 def what_next(chapter: Chapter) -> str:
@@ -152,13 +154,16 @@ class Telling:
 
     def tell(self, verdict: Verdict) -> None:
         self.told = verdict
+        if verdict.kind == "todo":
+            return  # first of all what was done has to be right
         show_verdict(self.chapter, verdict, self.then)
         if verdict.kind == "leak":
             print("  Looking for the line that made it ...")
 
     def end(self, found: Verdict) -> bool:
         """True if the learner goes on to another step."""
-        new = not (self.told and self.told.step == found.step)
+        told = self.told
+        new = not (told and told.step == found.step)
         if found.passed:
             what = "its step passes" if len(found.steps) == 1 else \
                 f"all {len(found.steps)} steps pass"
@@ -169,11 +174,15 @@ class Telling:
                 print(f"  {demos.invitation(self.chapter.number)}")
             print(f"  What next: {what_next(self.chapter)}")
             show_notes(found)
-        elif self.told and self.told.kind == "leak" and not new:
+        elif told and told.kind == "leak" and not new:
             for line in found.message:
                 print(wrap(line))
             print(bold(f"Edit {found.file}:{found.line}, then {self.then}"))
-        elif found.kind != "todo" and new:
+        elif new and told and told.kind not in (PASS, "todo"):
+            print("An earlier step fails as well. The mistake may be the same:")
+            show_verdict(self.chapter, found, self.then, edit=False)
+            print(bold(f"Edit {told.file}:{told.line} first, then {self.then}"))
+        elif new == (found.kind != "todo"):
             show_verdict(self.chapter, found, self.then)
         if found.ran:
             print(marks(self.chapter, found.steps))

@@ -76,6 +76,36 @@ def test_error_that_python_raises_in_a_build(implementation):
     assert verdict.file.endswith("/package.py")
 
 
+def told(mine, at, capsys):
+    """What a learner reads who is at this step."""
+    telling = screen.Telling(mine.chapter, "save it")
+    telling.end(check(mine.chapter, mine.folder, at=at, tell=telling.tell))
+    return capsys.readouterr().out
+
+
+def test_an_earlier_step_that_fails_comes_before_one_to_do(implementation, capsys):
+    mine = implementation("02")
+    mine.become(starter_with(mine.chapter, "02.2"))
+    mine.replace("slot.h", "memcpy(&slot, &value, sizeof(T))",
+                 "memcpy(&slot, &value, sizeof(T) - 1)")
+    said = told(mine, "02.3", capsys)
+    assert said.startswith("02.1 "), said
+    assert "to do" not in said
+    assert said.count("Edit ") == 1
+
+
+def test_of_two_steps_that_fail_the_current_one_is_to_be_edited(
+        implementation, capsys):
+    mine = implementation("04")
+    mine.replace("checks.h", "sizes.back() == last &&",
+                 "sizes.back() != last &&")
+    said = told(mine, "04.6", capsys)
+    assert said.startswith("04.6 ")
+    assert "An earlier step fails as well" in said
+    edit = [line for line in said.splitlines() if line.startswith("Edit ")]
+    assert len(edit) == 2 and edit[1] == edit[0].replace(", then", " first, then")
+
+
 def test_undefined_symbol(implementation):
     mine = implementation("01")
     mine.replace("numerics.h", "// The nearest BFloat16, ties",
