@@ -6,6 +6,7 @@
 #include "testing/dispatcher.h"
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
+#include "testing/meeting.h"
 #include "testing/replaced.h"
 #include "testing/schema.h"
 #include "testing/watch.h"
@@ -15,13 +16,10 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -169,6 +167,17 @@ TEST_CASE("03 the sheet's example: arguments lie left to right") {
       std::vector<float>{3, -2, -2, 0.375});
 }
 
+namespace {
+
+AOTITorchError mul_fails(
+    const char*, const char*, StableIValue* stack, uint64_t) {
+  slots::release("Tensor", stack[0]);
+  slots::release("Tensor", stack[1]);
+  return TORCH_FAILURE;
+}
+
+} // namespace
+
 TEST_CASE(
     "03.2 each slot gets a handle of its own" *
     doctest::description("A slot does not have a handle of its own, or the "
@@ -183,6 +192,9 @@ TEST_CASE(
   };
   REQUIRE_CLEAN(watch(kOps, act, &drawing));
   INFO(drawing);
+  if (drawing.find("slot 1  argument Tensor input") == std::string::npos) {
+    FAIL("slot 1 holds another tensor than input, or a copy of its data");
+  }
   const auto squares = values<float>(adopt(square(input.get())));
   CHECK(squares == std::vector<float>{36, 64, 100, 9});
   CHECK(values<float>(input) == kDividend); // the caller's handle is good still
@@ -195,6 +207,15 @@ TEST_CASE(
         Ledger::fail_after(0);
         square(input.get());
       });
+    }));
+    CHECK(text != "");
+  }
+  SUBCASE("libtorch took both handles, and the op failed") {
+    std::string text;
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      const Replaced failing(
+          reinterpret_cast<void*>(square), "torch_call_dispatcher", mul_fails);
+      text = thrown([&] { square(input.get()); });
     }));
     CHECK(text != "");
   }
@@ -348,6 +369,17 @@ TEST_CASE(
       CHECK(values<float>(input) == in); // and what was lent is as it was
       CHECK(values<float>(scale) == Floats{10, 100});
     }
+  }
+  SUBCASE("a scale that does not fit is an exception") {
+    const Tensor input = tensor(data, {2, 4});
+    const Tensor wrong = tensor<float>({1, 2, 3}, {3});
+    StableIValue stack[3] = {
+        slots::make("Tensor", input.get()),
+        slots::make("Tensor?", wrong.get()),
+        0};
+    const std::string text =
+        thrown([&] { call_op("wb03::gate_and_up", "", stack); });
+    CHECK(said(text) == Contains("must match"));
   }
   SUBCASE("as an op that libtorch calls") {
     const Tensor input = tensor(data, {2, 4});
@@ -626,30 +658,6 @@ std::vector<int64_t> count() {
   return next;
 }
 
-// In libtorch's place: the calls of two threads, each of which waits for the
-// other.
-struct Meeting {
-  static inline std::mutex mutex;
-  static inline std::condition_variable another;
-  static inline std::vector<const StableIValue*> stacks;
-  static inline std::vector<uint64_t> versions;
-
-  static AOTITorchError call(
-      const char* op,
-      const char* overload,
-      StableIValue* stack,
-      uint64_t version) {
-    std::unique_lock lock(mutex);
-    stacks.push_back(stack);
-    versions.push_back(version);
-    another.notify_all();
-    another.wait_for(
-        lock, std::chrono::seconds(2), [] { return stacks.size() == 2; });
-    lock.unlock();
-    return torch_call_dispatcher(op, overload, stack, version);
-  }
-};
-
 } // namespace
 
 TEST_CASE(
@@ -720,6 +728,9 @@ TEST_CASE(
     auto ops = kOps;
     ops["wb03::silu_and_mul"] = {{"Tensor", "Tensor"}, {}};
     REQUIRE_CLEAN(watch(ops, [&](Watch&) { silu_and_mul(out, input); }));
+    if (values<float>(input) != Floats{1, 2, 3, 4, 5, 6, 7, 8}) {
+      FAIL("input has changed: by its schema only out is written");
+    }
     check_silu_and_mul({2, 4});
     check_silu_and_mul({8});
     check_silu_and_mul({2, 2, 2});
@@ -761,22 +772,16 @@ TEST_CASE(
     doctest::description("Two calls share an array of slots, or libtorch is "
                          "told another version than that of the headers.")) {
   auto* const call = function<void(int64_t*)>("wb03_call_count");
-  {
-    const Replaced dispatcher(
-        reinterpret_cast<void*>(call), "torch_call_dispatcher", Meeting::call);
-    std::string texts[2];
-    std::thread other([&] { texts[1] = thrown(count); });
-    texts[0] = thrown(count);
-    other.join();
-    REQUIRE(texts[0] == "");
-    REQUIRE(texts[1] == "");
-  }
-  REQUIRE(Meeting::stacks.size() == 2);
-  if (Meeting::stacks[0] == Meeting::stacks[1]) {
+  std::atomic<int> failed{0};
+  const Meeting meeting = Meeting::of(
+      reinterpret_cast<void*>(call), [&] { failed += !thrown(count).empty(); });
+  REQUIRE(failed == 0);
+  REQUIRE(meeting.stacks.size() == 2);
+  if (meeting.stacks[0] == meeting.stacks[1]) {
     FAIL("two threads that call at the same time have one array of slots");
   }
   const uint64_t headers = function<uint64_t()>("wb03_headers")();
-  for (const uint64_t version : Meeting::versions) {
+  for (const uint64_t version : meeting.versions) {
     INFO("TORCH_ABI_VERSION, by which the slots are packed");
     CHECK(slots::hex(version) == slots::hex(headers));
   }

@@ -33,6 +33,7 @@
 #include <csignal>
 #include <cstdint>
 #include <optional>
+#include <regex>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -346,17 +347,18 @@ TEST_CASE(
     "04.1 the schema says which argument is written" *
     doctest::description(
         "The schema does not tell what the op writes and returns.")) {
-  const std::string schema = schema_of("wb04", "silu_and_mul.out");
+  std::string schema = schema_of("wb04", "silu_and_mul.out");
   if (schema.empty()) {
     FAIL("Could not find schema for wb04::silu_and_mul.out");
   }
-  // "Tensor($0! -> ) out" is how libtorch prints "Tensor! out".
+  // What libtorch prints for "Tensor!", whatever the alias is called.
+  const std::regex alias(R"(Tensor\([^()!]*! -> [^()]*\))");
+  schema = std::regex_replace(schema, alias, "Tensor!");
   const doctest::String text = schema.c_str();
-  const size_t mark = schema.find("!");
-  if (mark == std::string::npos || mark > schema.find(") out, ")) {
+  if (schema.find("Tensor out") != std::string::npos) {
     FAIL("out is not marked: ", text);
   }
-  CHECK(text == Contains(") out, Tensor input)"));
+  CHECK(text == Contains("(Tensor! out, Tensor input)"));
   CHECK(text == Contains(") -> ()"));
   const doctest::String given = schema_of("wb04", "swiglu").c_str();
   CHECK(
@@ -529,8 +531,8 @@ TEST_CASE("04 the functional form returns memory of its own") {
 
 TEST_CASE(
     "04.3 each type of the schema is taken as its C++ type" *
-    doctest::description("A value reaches swiglu, or leaves it, as another "
-                         "type than the schema's.")) {
+    doctest::description("swiglu takes an argument, or returns a result, "
+                         "otherwise than its schema says.")) {
   Random random;
   const Tensor input = random_tensor<float>({5, 12}, random);
   const Tensor bias = random_tensor<float>({12}, random);
@@ -541,8 +543,10 @@ TEST_CASE(
     return exact(x, 6, b, alpha, limit);
   };
   const auto out_of = [](const std::tuple<Tensor, Tensor>& both) {
-    REQUIRE(std::get<0>(both).sizes().vec() == Sizes{5, 6});
-    return std::get<0>(both);
+    const auto& [out, amax] = both;
+    const auto out_sizes = out.sizes().vec();
+    REQUIRE(out_sizes == Sizes{5, 6});
+    return out;
   };
   const auto b = elements<float>(bias);
   SUBCASE("Tensor: nothing else is given") {
@@ -557,9 +561,11 @@ TEST_CASE(
       const Tensor any = random_tensor<float>(sizes, random);
       const auto [out, amax] = swiglu(any);
       Sizes one = halved(sizes);
-      CHECK(out.sizes().vec() == one);
+      const auto out_sizes = out.sizes().vec();
+      CHECK(out_sizes == one);
       one.back() = 1;
-      CHECK(amax.sizes().vec() == one);
+      const auto amax_sizes = amax.sizes().vec();
+      CHECK(amax_sizes == one);
       const auto d = static_cast<size_t>(sizes.back() / 2);
       CHECK(difference<float>(out, exact(elements<float>(any), d), 40) == "");
     }
@@ -641,8 +647,10 @@ TEST_CASE(
     for_each_dtype([&](auto zero) {
       using T = decltype(zero);
       const auto [out, amax] = swiglu(random_tensor<T>({3, 4, 10}, random));
-      REQUIRE(out.sizes().vec() == Sizes{3, 4, 5});
-      REQUIRE(amax.sizes().vec() == Sizes{3, 4, 1});
+      const auto out_sizes = out.sizes().vec();
+      REQUIRE(out_sizes == Sizes{3, 4, 5});
+      const auto amax_sizes = amax.sizes().vec();
+      REQUIRE(amax_sizes == Sizes{3, 4, 1});
       CHECK(dtype_of(amax) == dtype_of(out));
       const auto y = elements<T>(out);
       const auto largest = elements<T>(amax);
@@ -697,7 +705,8 @@ void check_meta(
   REQUIRE(results.size() == sizes.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
     INFO("result ", i + 1, " of ", sizes.size());
-    CHECK(results[i].sizes().vec() == sizes[i]);
+    const auto result_sizes = results[i].sizes().vec();
+    CHECK(result_sizes == sizes[i]);
     CHECK((results[i].device().type() == DeviceType::Meta));
     CHECK(dtype_of(results[i]) == dtype_of(input));
     CHECK(results[i].is_contiguous());
@@ -845,8 +854,9 @@ TEST_CASE(
       const double slope = (y(1e-5) - y(-1e-5)) / 2e-5;
       const double want = slope * dy[row * d + column];
       const std::string which = i % (2 * d) < d ? "grad_gate" : "grad_up";
-      INFO(which, " of row ", row);
-      CHECK(got[i] == doctest::Approx(want).epsilon(1e-6));
+      INFO(which, " of row ", row, ", column ", column);
+      const double gradient = got[i];
+      CHECK(gradient == doctest::Approx(want).epsilon(1e-6));
     }
   }
   SUBCASE("every shape and dtype") {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -105,6 +107,16 @@ EXPORT uint64_t wb05_headers() {
 }
 EXPORT const char* wb05_no_types() {
   return kept(wb::in_parentheses<>());
+}
+template <size_t... i>
+std::string texts_of_lists(std::index_sequence<i...>) {
+  return wb::in_parentheses<std::conditional_t<
+      (i < sizeof...(i)),
+      std::optional<std::vector<int64_t>>,
+      void>...>();
+}
+EXPORT const char* wb05_forty_types() {
+  return kept(texts_of_lists(std::make_index_sequence<40>()));
 }
 template <typename T>
 using Maybe = std::optional<T>;

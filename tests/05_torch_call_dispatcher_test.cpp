@@ -8,8 +8,10 @@
 #include "testing/dispatcher.h"
 #include "testing/guarded_stack.h"
 #include "testing/library.h"
+#include "testing/meeting.h"
 #include "testing/random.h"
 #include "testing/replaced.h"
+#include "testing/schema.h"
 #include "testing/symbols.h"
 #include "testing/watch.h"
 
@@ -248,6 +250,12 @@ TEST_CASE(
       "(Tensor, int, float, bool, int?, int[], Tensor?, str, ScalarType)");
   const std::string none = function<const char*()>("wb05_no_types")();
   CHECK(none == "()");
+  std::string forty = "(int[]?";
+  for (int i = 1; i < 40; ++i) {
+    forty += ", int[]?";
+  }
+  const std::string many = function<const char*()>("wb05_forty_types")();
+  CHECK(many == forty + ")");
   const std::string again = function<const char*()>("wb05_text")();
   if (again != text) {
     FAIL_CHECK("asked a second time for the same types it writes ", again);
@@ -515,6 +523,22 @@ TEST_CASE(
   CHECK(
       slots::hex(built_with) ==
       slots::hex(function<uint64_t()>("wb05_headers")()));
+}
+
+TEST_CASE(
+    "05.2 calls at the same time share nothing" *
+    doctest::description("Two threads call, and one takes what the other has "
+                         "put into its slots.")) {
+  const Tensor input = tensor<float>({1, 6}, {2});
+  const Meeting meeting = Meeting::of(library_symbol("wb05_frexp"), [&] {
+    Handle out[2];
+    function<void(Handle, Handle*)>("wb05_frexp")(input.get(), out);
+    adopt(out[0]), adopt(out[1]);
+  });
+  REQUIRE(meeting.stacks.size() == 2);
+  if (meeting.stacks[0] == meeting.stacks[1]) {
+    FAIL("two threads that call at the same time have one array of slots");
+  }
 }
 
 namespace {
@@ -798,6 +822,15 @@ TEST_CASE(
     const auto larger = texts(into);
     CHECK(larger == std::vector<std::string>{"nan", "nan", "3"});
   }
+  {
+    INFO("out is not contiguous: it is a transposed [3, 2]");
+    Tensor rows = tensor<float>({0, 0, 0, 0, 0, 0}, {3, 2});
+    const Tensor into = torch::stable::transpose(rows, 0, 1);
+    function<void(Handle, Handle, Handle)>("wb05_maximum_into")(
+        into.get(), call.input.get(), call.other.get());
+    const auto written = values<float>(rows);
+    CHECK(written == Floats{2, 5, 5, 5, 3, 6});
+  }
   const Tensor four = tensor<float>({1, 2, 3, 4}, {4});
   REQUIRE_CLEAN(not_thrown([&] {
     function<void(Handle, Handle, Handle)>("wb05_maximum_into")(
@@ -961,6 +994,11 @@ std::string backward(const Tensor& result) {
   return captured.text() + (done ? "" : "the call of aten::_backward failed");
 }
 
+// In place of what reads sizes.
+AOTITorchError size_is_read() {
+  return TORCH_FAILURE;
+}
+
 // The calls that swiglu_mlp makes itself.
 struct OwnCalls {
   Tensor x = tensor<float>({1, 2}, {1, 2});
@@ -996,9 +1034,20 @@ TEST_CASE(
     "05.6 an op of one's own is called by its name" *
     doctest::description("own_silu_and_mul is not declared by the op's full "
                          "name, or swiglu_mlp does not call it.")) {
-  const OwnCalls calls;
-  REQUIRE_CLEAN(calls.trouble);
+  for (const Sizes& sizes : {Sizes{1, 2}, Sizes{2}}) { // rows, and only one
+    const OwnCalls calls{tensor<float>({1, 2}, sizes)};
+    REQUIRE_CLEAN(calls.trouble);
+    INFO("x has ", sizes.size(), " dimension(s)");
+    REQUIRE_CLEAN(
+        calls.picture.find("wb05::silu_and_mul") != std::string::npos
+            ? ""
+            : "wb05::silu_and_mul is not called by its name");
+  }
   REQUIRE_CLEAN(not_listed("wb05::silu_and_mul(Tensor) -> Tensor"));
+  const std::string given = schema_of("wb05", "swiglu_mlp");
+  CHECK(
+      given ==
+      "wb05::swiglu_mlp(Tensor x, Tensor w_gate_up, Tensor w_down) -> Tensor");
 }
 
 TEST_CASE(
@@ -1063,6 +1112,16 @@ TEST_CASE(
             .sizes()
             .vec();
     CHECK(sizes == Sizes{2, 3, 8});
+    for (const char* name : {"aoti_torch_get_size", "aoti_torch_get_sizes"}) {
+      const Replaced unread(library_symbol("wb05_text"), name, size_is_read);
+      const std::string text = thrown([&] {
+        swiglu_mlp(empty({2, 3, 8}), empty({10, 8}), empty({8, 5}));
+      });
+      REQUIRE_CLEAN(
+          text.empty() ? text
+                       : "a size is read: torch.compile would compile again "
+                         "for each");
+    }
   }
   SUBCASE("a call within that fails") {
     const Tensor x = tensor<float>({1, 2}, {1, 2});

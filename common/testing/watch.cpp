@@ -48,6 +48,19 @@ void Watch::call_kernel(
     }
     throw;
   }
+  for (size_t i = schema.returns.size(); i < before.size(); ++i) {
+    if (stack[i] != before[i] &&
+        Ledger::deletions(slots::pointer<void*>(stack[i])) == 0) {
+      recorder_.fault(
+          i,
+          "result",
+          "<- the op returns " +
+              (schema.returns.empty()
+                   ? "nothing"
+                   : std::to_string(schema.returns.size()) + " value(s)") +
+              ": nobody takes it, it leaks");
+    }
+  }
   if (!recorder_.check_owned(schema.returns, "return", stack)) {
     return;
   }

@@ -164,10 +164,13 @@ def _died_loading(subject: Subject, run: Run) -> Verdict:
     """Registration runs at load, and nothing can catch what it throws."""
     kind, message, place = _death(subject, run)
     if kind != "timeout":
+        why = "a schema that does not parse does that (look at its !, its -> and " \
+            "its parentheses), or an op that is defined twice" \
+            if "_library_def(" in run.text else \
+            "a namespace opened twice, a misspelt dispatch key or a bad schema does " \
+            "that"
         kind, message = "load", [
-            "the process ended while the library was loaded", *message,
-            "a namespace opened twice, a misspelt dispatch key or a bad schema "
-            "does that"]
+            "the process ended while the library was loaded", *message, why]
     return subject.verdict(kind, message, _step_at(subject, place), place,
                            run.text)
 

@@ -95,7 +95,8 @@ def places_of_step(chapter: Chapter, folder: Path, id: str,
                    sentence: str = "") -> list[Place]:
     """Where a step is edited: at its TODOs, or where they were in the starter.
     First comes what a sentence begins with that says what is wrong, if that is a
-    name, then what is left to do, then what was saved last."""
+    name, then what is left to do, in the file that the sheet names, then what was
+    saved last."""
     marker = f"TODO({id})"
     name = re.match(r"[a-z_]\w*(?:\(\))? ", sentence)
     about = re.compile(rf"\b{name[0].rstrip(' ()')}\b" if name else r"(?!)")
@@ -110,10 +111,11 @@ def places_of_step(chapter: Chapter, folder: Path, id: str,
         line = todo[0] if todo else _line_now(
             (chapter.exercise / hunk.file).read_text().splitlines(), lines,
             begin)
-        found.append((_distance(lines, line, about), not todo, -file.stat().st_mtime,
-                      Place(file, line)))
-    found.sort(key=lambda entry: entry[:3])
-    return [entry[3] for entry in found]
+        other = bool(todo) and hunk.file != chapter.step(id).file
+        found.append((_distance(lines, line, about), not todo, other,
+                      -file.stat().st_mtime, Place(file, line)))
+    found.sort(key=lambda entry: entry[:-1])
+    return [entry[-1] for entry in found]
 
 
 def place_of_step(chapter: Chapter, folder: Path, id: str,

@@ -113,6 +113,8 @@ def _of_values(code: str, values: str) -> list[str]:
     if contains and got == "(nothing was thrown)":
         return [f"nothing was thrown; an error that names {contains[1]} was "
                 "expected"]
+    if wanted == "(nothing was thrown)":
+        return [f"this is right, and it is refused: {got}"]
     if contains:
         return [f"the text is: {got}", f"it should contain: {contains[1]}"]
     if got == wanted:

@@ -47,11 +47,11 @@ class Subject:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
     def named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
-        """What LOOK_AT says; None as long as something of the step is undone."""
+        """What LOOK_AT says; None as long as something of the step is undone there."""
         file = (self.folder / name).resolve()
         here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
-        if file not in here or any(
-                f"TODO({step})" in f.read_text() for f in here if f.is_file()):
+        if file not in here or not file.is_file() or \
+                f"TODO({step})" in file.read_text():
             return None
         lines = file.read_text().splitlines()
         mine = [new for _, new in self._changes(file)
