@@ -129,12 +129,17 @@ def heading(result: dict) -> str:
             "floor's: the median of the repetitions and the quartiles.\n")
 
 
+def floor_of(group: dict) -> str:
+    name, = (m["name"] for m in group["members"] if m["role"] == "floor")
+    return "the same bytes moved" if name == "xor" else name
+
+
 def table(group: dict) -> str:
     size, threads = group["bytes"], group["threads"]
     title = f"\n{group['name']}: {group['dtype']} {group['shape']}, " \
         f"{group['cache']} cache, {threads} thread{'s' * (threads != 1)}"
     if size:
-        title += f", {size / 1e6:.3g} MB\nfloor: the same bytes moved, " \
+        title += f", {size / 1e6:.3g} MB\nfloor: {floor_of(group)}, " \
             f"{group['floor_gb_per_s']:.1f} GB/s"
     lines = [title, f"  {'':32}{'ratio':>8}{'quartiles':>18}{'GB/s':>9}"
              f"{'repeats':>9}"]

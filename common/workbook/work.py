@@ -65,8 +65,10 @@ def diff(chapter: Chapter, steps: set[str]) -> bool:
             differs = True
             code = {"+": "32", "-": "31", "@": "36"}.get(line[:1])
             print(screen.paint(line, code) if code else line)
-    if not differs:
-        print(f"yours is the solution of {chapter.number}, to the letter")
+    if not differs and steps:
+        what = chapter.number if len(steps) == len(chapter.steps) else \
+            ", ".join(sorted(steps))
+        print(f"yours is the solution of {what}, to the letter")
     return differs
 
 

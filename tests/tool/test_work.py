@@ -55,7 +55,11 @@ def test_diff_then_reset_keeps_what_was_written(tool, checkout):
     assert file.read_text() == starter.read_text()
     shutil.copytree(find_chapter("01").solution, file.parent,
                     dirs_exist_ok=True)
-    assert tool("diff", "01", "--all").returncode == 0
+    done = tool("diff", "01", "--all")
+    assert done.returncode == 0
+    assert done.stdout == "yours is the solution of 01, to the letter\n"
+    assert tool("diff", "01.2").stdout == \
+        "yours is the solution of 01.2, to the letter\n"
 
 
 def test_of_one_step_only(tool, checkout):

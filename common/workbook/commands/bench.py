@@ -86,16 +86,12 @@ def sentence(result: dict | None) -> str:
     if result is None:
         return "nothing: it has no benchmark"
     group = result["groups"][-1]
-    subjects, floors, peers = (
-        [m for m in group["members"] if m["role"] == role]
-        for role in ("subject", "floor", "peer"))
+    subjects, peers = ([m for m in group["members"] if m["role"] == role]
+                       for role in ("subject", "peer"))
     others = ", ".join(f"{m['name']} {m['ratio']:.1f}"
                        for m in [*subjects[1:], *peers])
-    what, rate = "moving the same bytes", \
-        f", {group['floor_gb_per_s']:.0f} GB/s"
-    if not group["bytes"]:
-        what, rate = floors[0]["name"], ""
-    return (f"{subjects[0]['ratio']:.1f} x the time of {what}" +
+    rate = f", {group['floor_gb_per_s']:.0f} GB/s" if group["bytes"] else ""
+    return (f"{subjects[0]['ratio']:.1f} x the time of {ratios.floor_of(group)}" +
             (f" ({others})" if others else "") + "\n"
             f"           {group['dtype']} {group['shape']}, "
             f"{group['threads']} threads{rate}")
