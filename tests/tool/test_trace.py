@@ -202,6 +202,13 @@ print(f(x).sum().item(), torch.ops.bugs.length("hello there", x))
 """
 
 
+def times(text, what):
+    """How often it was found, by the summary at the end."""
+    line = re.search(rf"{what}(?: \((\d+) times\))?$", text.partition("\n---")[2],
+                     re.M)
+    return int(line[1] or 1) if line else 0
+
+
 @pytest.mark.full
 @pytest.mark.skipif(not (torch_root() / "__init__.py").exists(),
                     reason="libtorch alone: there is no torch for Python")
@@ -217,8 +224,11 @@ def test_python_threads_and_compile(programs, workbook, tmp_path):
         assert done.stdout.endswith("11\n")
         text = (tmp_path / name).read_text()
         assert bool(found(text)) == bool(status), text
-    assert "argument 1 of bugs::ignored: never released (200 times)" in text
-    assert "in bugs::multiply (201 times)" in text
+    # Of each thread the last one's address may still lie somewhere in memory.
+    lost, held = (times(text, f"Tensor, argument 1 of bugs::ignored: {what}")
+                  for what in ("never released", "still held at the end"))
+    assert lost + held == 200 and held <= 4, text
+    assert times(text, "released again in bugs::multiply") == 201
 
 
 def test_only_some_ops_are_drawn(programs, trace, tmp_path):
