@@ -416,9 +416,10 @@ class Precompiled {
     const std::string header = path_ + "/torch.h";
     const std::string made = header + std::to_string(getpid());
     if (!std::filesystem::exists(header + ".gch")) {
-      Compiler(options + " -xc++-header -o" + quoted(made) + quoted(header))
+      Compiler(options + " -c -xc++-header -o" + quoted(made) + quoted(header))
           .text();
-      std::filesystem::rename(made, header + ".gch");
+      std::error_code failed; // then it is compiled as it is
+      std::filesystem::rename(made, header + ".gch", failed);
     }
     return options + " -include" + quoted(header);
   }
