@@ -302,6 +302,13 @@ found = package.unique_id()
 assert found == id, \\
     "after a commit of another folder unique_id() is another, and should be that " \\
     "of this folder's contents"
+os.utime(package.SOURCE / "build.toml", (1, 1))
+found = package.unique_id()
+assert found == id, \
+    f"with a file whose date alone is another unique_id() is {found!r}"
+git("config", "core.abbrev", "12")
+found = package.unique_id()
+assert found == id, f"where git is told to print twelve digits it is {found!r}"
 (package.SOURCE / "build").mkdir()
 (package.SOURCE / "build/made.txt").write_text("by the build")
 found = package.unique_id()
@@ -357,7 +364,7 @@ def named(symbols):
     return ", ".join(text.splitlines())
 
 
-def test_08_3_symbols_that_every_linux_has(library, look_at):
+def test_08_3_symbols_that_every_linux_has(build, library, look_at):
     """every symbol is there on manylinux_2_28, and none is shared with others
 
     The library's symbols are too new, shared with others, or without a version."""
@@ -394,6 +401,9 @@ def test_08_3_symbols_that_every_linux_has(library, look_at):
     look_at("CMakeLists.txt", "fuse-ld")
     assert "@GLIBC" in read("--syms").split("'.symtab'")[1], \
         "the linker left the versions out: the Hub's check would see nothing"
+    assert " -fuse-ld=bfd " in next(builds(build)), \
+        "-fuse-ld=bfd is not in the command that links: another machine's default " \
+        "may be lld"
     refused = ObjectFile(library).check_manylinux("manylinux_2_28")
     assert refused == [], f"the Hub's checker refuses {refused}"
 
@@ -416,6 +426,10 @@ def test_08_3_what_is_in_it_is_its_own(build, source, library, look_at):
     look_at("torch-ext/portable.cpp")
     assert "__libc_single_threaded" not in found.exports, \
         "__libc_single_threaded is visible: others, who look for glibc's, find it"
+    text = re.sub(r"//.*", "", (source / "torch-ext/portable.cpp").read_text())
+    assert "hidden" in text, \
+        "__libc_single_threaded is hidden by this build's flags alone: say it beside " \
+        "the variable, for builds without -fvisibility=hidden"
     value = unsafe_value(library, "__libc_single_threaded")
     assert value == 0, \
         f"__libc_single_threaded is {value}, that is there are no threads: 0 is safe"
