@@ -975,6 +975,11 @@ TEST_CASE(
     if (failed.rfind("threw: ", 0) != 0) {
       FAIL("the call fails, and nothing is thrown: ", failed);
     }
+    const std::string one =
+        in_child([&] { library.permute(tensor<int64_t>({7}, {1}), {5}); });
+    if (one.rfind("threw: ", 0) != 0) {
+      FAIL("x is [1], permuted by [5], and nothing is thrown: ", one);
+    }
     if (aoti_torch_abi_version() >= packed(2, 13)) {
       CHECK(said(failed) == Contains("duplicate")); // libtorch's own reason
       INFO("and then by [0, 1, 7]: the reason is another");
