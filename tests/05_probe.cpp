@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -108,12 +107,11 @@ EXPORT uint64_t wb05_headers() {
 EXPORT const char* wb05_no_types() {
   return kept(wb::in_parentheses<>());
 }
+template <size_t>
+using MaybeInts = std::optional<std::vector<int64_t>>;
 template <size_t... i>
 std::string texts_of_lists(std::index_sequence<i...>) {
-  return wb::in_parentheses<std::conditional_t<
-      (i < sizeof...(i)),
-      std::optional<std::vector<int64_t>>,
-      void>...>();
+  return wb::in_parentheses<MaybeInts<i>...>();
 }
 EXPORT const char* wb05_forty_types() {
   return kept(texts_of_lists(std::make_index_sequence<40>()));

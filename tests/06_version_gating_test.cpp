@@ -402,6 +402,9 @@ class Precompiled {
     // Under a name of its own: another process may be at it too.
     const std::string made = path_ + "/" + std::to_string(getpid());
     const auto write = [&made](const fs::path& file, const std::string& text) {
+      if (fs::exists(file)) {
+        return; // a newer date would spoil what that process precompiles
+      }
       fs::create_directories(file.parent_path());
       std::ofstream(made) << text;
       fs::rename(made, file);
