@@ -18,6 +18,7 @@ from workbook.building import library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
 from workbook.sheets import Chapter, source_files
+from workbook.verdict.running import Tests
 
 
 def passes(*command, **options) -> str:
@@ -60,7 +61,9 @@ def at_once(*calls):
 
 class Implementation:
     """A copy of a starter or a solution, to be changed and checked. It keeps its
-    place, so that only what is changed is compiled."""
+    place, so that only what is changed is compiled, and the process of its tests."""
+
+    tests: Tests | None = None  # of what was checked last
 
     def __init__(self, chapter: Chapter):
         self.chapter = chapter
@@ -97,8 +100,10 @@ class Implementation:
         assert len(found) == 1, f"{text!r} is in lines {found} of {name}"
         return found[0]
 
-    def check(self) -> verdict.Verdict:
-        return verdict.check(self.chapter, self.folder)
+    def check(self, at: str | None = None) -> verdict.Verdict:
+        tests = verdict.ready(self.chapter, self.folder, Implementation.tests)
+        Implementation.tests = tests
+        return verdict.check(self.chapter, self.folder, at=at, ready=tests)
 
 
 def build_alone(source: Path, folder: Path, *options: str) -> Path | None:

@@ -62,7 +62,7 @@ def watch(chapter: Chapter) -> int:
                 continue
             print(f"\n-- {time.strftime('%H:%M:%S')} checking "
                   f"{chapter.number} " + "-" * 40)
-            ready = preparing.take()
+            ready = preparing.stop()
             telling = screen.Telling(chapter, "save it")
             try:
                 found = verdict.check(chapter, chapter.mine, tell=telling.tell,
@@ -73,9 +73,6 @@ def watch(chapter: Chapter) -> int:
             except OSError as error:
                 print(f"workbook: {sentence(error)}")
                 continue
-            finally:
-                if ready:
-                    ready.end()
             goes_on = telling.end(found)
             log = ROOT / found.log
             now = verdict.saved(chapter.mine)
@@ -118,7 +115,7 @@ class Preparing:
         elif self.since and time.monotonic() - self.since > 1:  # it stays
             self.since = 0
             if verdict.checked(chapter):
-                self.tests = verdict.ready(chapter)
+                self.tests = verdict.ready(chapter, chapter.mine, self.tests)
             else:
                 self.build = subprocess.Popen(
                     ["nice", sys.executable, ROOT / "common", "check",
@@ -127,18 +124,18 @@ class Preparing:
                     stderr=subprocess.DEVNULL)
 
     def end(self) -> None:
-        tests = self.take()
+        tests = self.stop()
+        self.tests = None
         if tests:
             tests.end()
 
-    def take(self) -> Tests | None:
-        """The tests, if they have begun, and nothing else goes on."""
+    def stop(self) -> Tests | None:
+        """Ends the build. Gives the tests, if they have begun."""
         if self.build and self.build.poll() is None:
             os.killpg(self.build.pid, signal.SIGTERM)
             self.build.wait()
-        tests, self.tests = self.tests, None
         self.since = time.monotonic()
-        return tests
+        return self.tests
 
 
 def _say_keys() -> None:

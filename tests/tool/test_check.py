@@ -3,6 +3,7 @@ sentence of help."""
 
 import json
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -358,6 +359,17 @@ def test_cmake_error(implementation):
     assert verdict.line == mine.line_of(
         "CMakeLists.txt", "target_compile_feature(")
     assert implementation("01").check().kind == "pass"  # and mended
+
+
+def test_a_first_check_compiles_each_file_once(implementation):
+    mine = implementation("01")
+    build = building.implementation_build(mine.folder)
+    shutil.rmtree(build, ignore_errors=True)
+    assert mine.check().passed
+    made = [line.split("\t")[3] for line in
+            (build / ".ninja_log").read_text().splitlines()[1:]]
+    objects = [name for name in made if name.endswith(".cpp.o")]
+    assert objects and sorted(objects) == sorted(set(objects)), objects
 
 
 def test_a_torch_that_is_installed_anew_is_built_for_anew(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from support import Implementation
-from workbook import screen, verdict
+from workbook import screen
 from workbook.building import compiler, implementation_build
 from workbook.hunks import starter_with
 from workbook.project import ROOT, read_toml
@@ -48,7 +48,7 @@ def test_verdict(number, mistake, capsys, request):
         header.write_text("#define TORCH_EXTENSION_NAME _activation_cpu_1a2b3c4\n")
     time.sleep(0.01)  # what is saved last has a later time
     mine.replace(mistake["file"], mistake["old"], mistake["new"])
-    found = verdict.check(chapter, mine.folder, at=mistake["step"])
+    found = mine.check(at=mistake["step"])
     assert (found.kind, found.step) == (mistake["kind"], mistake["step"]), found
     lines = (ROOT / found.file).read_text().splitlines()
     assert mistake["at"] in lines[found.line - 1], found

@@ -43,16 +43,22 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
           ready: Tests | None = None) -> Verdict:
     """The verdict on `folder` as an implementation of `chapter`. `tell` hears
     before of the step `at`, which is the first that did not pass last. A save
-    while it works makes it begin anew. `ready` are the tests, begun before.
+    while it works makes it begin anew. `ready` are the tests, begun before; they
+    go on, for the next check.
     Raises CannotRun if there is something wrong with the workbook's own part."""
     while True:
         with contextlib.suppress(Superseded):
             return _check(chapter, folder, seed, at, tell, ready)
 
 
-def ready(chapter: Chapter) -> Tests | None:
-    """The tests of the learner's copy, begun before it is saved."""
-    test, build = _test_of(chapter), implementation_build(chapter.mine)
+def ready(chapter: Chapter, folder: Path, kept: Tests | None) -> Tests | None:
+    """The tests of an implementation, begun before it is saved: `kept`, or new
+    ones if those are of another, of an older build, or have ended."""
+    test, build = _test_of(chapter), implementation_build(folder)
+    if kept and kept.serve(test, build):
+        return kept
+    if kept:
+        kept.end()
     return Tests(test, build) if test.exists() and build.exists() else None
 
 
@@ -73,22 +79,29 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
         tell(verdict)
 
     with locked(build):
+        log = build / ".ninja_log"
+        built = log.stat().st_mtime if log.exists() else 0
         with _first_build(chapter, folder, build):
             test = built_test(chapter)
         files = _sums(folder, test, seed)
         known, before = _kept(build)
         if before and known == files and before.kind != "timeout":
             return before
-        for path in _older_than_built(folder, build, known, files):
+        for path in _older(built, folder, known, files):
             os.utime(path)
             times[path] = path.stat().st_mtime_ns
         states = before.known if before else {}
         at = at or next((s.id for s in chapter.steps
                          if states.get(s.id) != PASS), chapter.steps[-1].id)
         subject = Subject(chapter, folder, build, test, at, seed, superseded)
-        tests = Tests(test, build, seed) if ready is None or not ready.process or \
-            (ready.build, ready.made) != (build, test.stat().st_mtime_ns) else ready
-        verdict = _fresh(subject, tests, tell_of_this)
+        if ready and ready.serve(test, build):
+            verdict = _fresh(subject, ready, tell_of_this)
+        else:
+            tests = Tests(test, build, seed)
+            try:
+                verdict = _fresh(subject, tests, tell_of_this)
+            finally:
+                tests.end()
         verdict.known = verdict.steps if verdict.ran or not before else \
             before.known
         if superseded():
@@ -139,16 +152,13 @@ def _fresh(subject: Subject, tests: Tests, tell: Callable[[Verdict], None]
            ) -> Verdict:
     start = time.monotonic()
     tests.superseded = subject.superseded
-    try:
-        verdict = compiled(subject)
-        subject.seconds["build"] = round(time.monotonic() - start, 3)
-        if verdict is None:
-            start = time.monotonic()
-            verdict = judged(subject, tests, tell)
-            subject.seconds["test"] = round(time.monotonic() - start, 3)
-        return verdict
-    finally:
-        tests.end()
+    verdict = compiled(subject)
+    subject.seconds["build"] = round(time.monotonic() - start, 3)
+    if verdict is None:
+        start = time.monotonic()
+        verdict = judged(subject, tests, tell)
+        subject.seconds["test"] = round(time.monotonic() - start, 3)
+    return verdict
 
 
 def _kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
@@ -166,12 +176,10 @@ def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
                for path in source_files(folder)}}
 
 
-def _older_than_built(folder: Path, build: Path, known: dict[str, str],
-                      files: dict[str, str]) -> list[Path]:
+def _older(built: float, folder: Path, known: dict[str, str],
+           files: dict[str, str]) -> list[Path]:
     """Of the files that have changed: a backup that is brought back is older
     than what was built since, and would not be built again."""
-    log = build / ".ninja_log"
-    built = log.stat().st_mtime if log.exists() else 0
     return [folder / name for name, digest in files.items()
             if name and known.get(name) != digest and
             (folder / name).stat().st_mtime < built]

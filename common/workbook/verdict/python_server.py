@@ -1,12 +1,15 @@
 """The tests of a chapter in Python, served as common/testing/main.cpp serves those
-in C++: torch is imported once, and each request is answered by a process that is
-forked from this one.
+in C++: torch and the tests are imported once, and each request is answered by a
+process that is forked from this one.
 
     python -m workbook.verdict.python_server TEST BUILD REPORT
 
 A line of stdin is a library, a tab, and the cases to run ("08.1 *,08.2 *"). After
 each comes a line "\\0ended STATUS"."""
 
+import contextlib
+import gc
+import io
 import os
 import sys
 
@@ -17,21 +20,28 @@ import torch  # noqa: F401
 from workbook.project import ROOT
 
 
-def run(test: str, build: str, report: str, cases: str) -> int:
+def run(test: str, build: str, *words: str) -> int:
+    return pytest.main([
+        "-qx", f"--rootdir={ROOT}", test, f"--implementation={build}", *words])
+
+
+def run_cases(test: str, build: str, report: str, cases: str) -> int:
     names = " or ".join(f"test_{case.split()[0].replace('.', '_')}_"
                         for case in cases.split(","))
-    return pytest.main([
-        "-qx", f"--rootdir={ROOT}", test, f"--implementation={build}",
-        f"--steps-report={report}", "-k", names])
+    return run(test, build, f"--steps-report={report}", "-k", names)
 
 
 def main() -> None:
     test, build, report = sys.argv[1:]
+    os.environ.pop("PYTEST_ADDOPTS", None)  # are for the learner's own tests
+    with contextlib.redirect_stdout(io.StringIO()):
+        run(test, build, "--collect-only")
+    gc.freeze()  # pytest collects several times as it ends: not all of torch
     for line in sys.stdin:
         cases = line.rstrip("\n").partition("\t")[2]
         child = os.fork()
         if child == 0:
-            status = run(test, build, report, cases)
+            status = run_cases(test, build, report, cases)
             sys.stdout.flush()
             os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -39,6 +39,7 @@ class Tests:
                  **environment: str):
         self.test, self.build = test, build
         self.made = test.stat().st_mtime_ns
+        self.asked = False
         self.report = build / "report.xml"
         self.superseded: Callable[[], bool] = lambda: False
         self.command: list = [
@@ -54,6 +55,13 @@ class Tests:
                             **environment}
         self.process: subprocess.Popen | None = self._started()
 
+    def serve(self, test: Path, build: Path) -> bool:
+        """Whether they can go on with this build. Those in C++ share a
+        symbolizer, which keeps the lines of the library that it has read."""
+        return self.process is not None and self.process.poll() is None and \
+            (self.build, self.made) == (build, test.stat().st_mtime_ns) and \
+            (test.suffix == ".py" or not self.asked)
+
     def run(self, steps: Sequence[str]) -> Run:
         """The cases of these steps. Those of the whole chapter are for
         ./workbook test."""
@@ -61,6 +69,7 @@ class Tests:
         cases = ",".join(f"{step} *" for step in steps)
         self.process = self.process or self._started()
         assert self.process.stdin
+        self.asked = True
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(
                 f"{library_of(self.build)}\t{cases}\n".encode())
@@ -94,6 +103,7 @@ class Tests:
         end = time.monotonic() + limit
         while time.monotonic() < end:
             if self.superseded():
+                self.end()
                 raise Superseded
             if not select.select([pipe], [], [], 0.05)[0]:
                 continue
