@@ -304,7 +304,7 @@ assert found == id, \\
     "of this folder's contents"
 os.utime(package.SOURCE / "build.toml", (1, 1))
 found = package.unique_id()
-assert found == id, \
+assert found == id, \\
     f"with a file whose date alone is another unique_id() is {found!r}"
 git("config", "core.abbrev", "12")
 found = package.unique_id()
@@ -569,6 +569,7 @@ def test_08_4_a_package_without_a_fixed_name(variant, tmp_path, ask, look_at):
     The package does not reach its ops under its id, or __all__ is not right."""
     look_at("torch-ext/activation/_ops.py.in")
     ask(IMPORT + """
+import types
 look = "\\nlook at torch-ext/activation/__init__.py: "
 try:
     load()
@@ -593,12 +594,20 @@ want, have = set(sys.argv[2].split()), set(package.__all__)
 assert want == have, "; ".join(
     f"__all__ {says} {', '.join(sorted(names))}" for says, names in
     (("lacks", want - have), ("should not have", have - want)) if names) + look
+twice = {n for n in have if package.__all__.count(n) > 1}
+assert not twice, f"__all__ has {', '.join(sorted(twice))} twice" + look
 out, x = torch.empty(2, 4), torch.randn(2, 8)
 assert package.silu_and_mul(out, x) is out, "silu_and_mul does not return out" + look
 assert torch._C._dispatch_has_kernel_for_dispatch_key(
     f"{id}::silu_functional", "Autograd"), \\
     "no op has a gradient: does __init__.py import _autograd?" + look + "import _auto"
 """ + FUNCTIONS_CODE + """
+other = sys.modules["other"] = types.ModuleType("other")
+other.__path__ = [str(folder)]
+found = importlib.import_module("other._ops").ops
+assert found is ops, \\
+    f"in a package that is imported as other, ops is {found.__name__}, and should " \\
+    "be torch.ops.@ID@ as before\\nlook at torch-ext/activation/_ops.py.in: ops ="
 foreign = {m for m in sys.modules if m.split(".")[0] == "activation"}
 assert not foreign, "the package was imported by the fixed name activation" + look
 """ + NOT_A_LIBRARY, variant, " ".join([*FUNCTIONS, "layers"]), tmp_path,
@@ -730,6 +739,9 @@ for threshold, want in ((-0.5, -0.4), (0.0, 0.0), (-0.3, 0.0)):
     got = Fatrelu(threshold)(torch.tensor([[-0.4, 1.0]])).item()
     assert got == torch.tensor(want).item(), \\
         f"with a threshold of {threshold} -0.4 becomes {got:.1f}, and should {want}"
+made.threshold = 3.0
+assert made(torch.tensor([[2.0, 1.0]])).item() == 0, \\
+    "forward keeps the threshold that the layer had in an earlier call"
 assert torch.equal(package.layers.FatreluAndMul()(x), x[:, :2] * 2), \\
     "FatreluAndMul() has another threshold than 0"
 half = package.layers.FatreluAndMul(0.5)(x)
@@ -793,10 +805,12 @@ for backend, kind in {"cpu": "cpu", "cu130": "cuda", "cu126": "cuda"}.items():
     has_name(backend, f"abi210-{backend}-{machine}")
 file = package.SOURCE / "build.toml"
 sections = file.read_text()
-file.write_text(re.sub(r"(?m)^cpu = .*", 'cpu = "2.11"', re.sub(
-    r"(?m)^cuda = .*", 'cuda = "2.12"', sections)))
-has_name("cpu", f"abi211-cpu-{machine}", "with cpu = 2.11 in build.toml ")
-has_name("cu126", f"abi212-cu126-{machine}", "with cuda = 2.12 in build.toml ")
+for cpu, cuda in ("2.11", "2.12"), ("2.28", "2.9"), ("3.0", "2.26"):
+    file.write_text(re.sub(r"(?m)^cpu = .*", f'cpu = "{cpu}"', re.sub(
+        r"(?m)^cuda = .*", f'cuda = "{cuda}"', sections)))
+    for backend, oldest in ("cpu", cpu), ("cu126", cuda):
+        has_name(backend, f"abi{oldest.replace('.', '')}-{backend}-{machine}",
+                 f"with {package.kind(backend)} = {oldest} in build.toml ")
 file.write_text(sections)
 here, there = os.uname(), "riscv64" if machine == "aarch64" else "aarch64"
 own = os.uname, platform.machine, platform.uname
@@ -826,9 +840,11 @@ stale = build / "torch-stable-abi29-cu126-x86_64-linux"
 other = build / "torch-stable-abi210-cpu-x86_64-linux"
 for folder in (stale, other):
     folder.mkdir(parents=True)
-package.make_variant(
-    "cu126", package.SOURCE / "id.h", package.SOURCE / "activation.abi3.so", build,
-    "75-real", "90a", "100")
+def make():
+    package.make_variant(
+        "cu126", package.SOURCE / "id.h", package.SOURCE / "activation.abi3.so",
+        build, "75-real", "90a", "100")
+make()
 assert other.exists(), "a build of the variant for cu126 deletes that for cpu"
 assert not stale.exists(), \\
     f"{stale.name} is still there after a build: it would be published"
@@ -848,6 +864,25 @@ for key, value in want.items():
         else "for the variant cu126 of the architectures 75-real, 90a and 100"
     ) + f" the metadata's {key} is {found[key]!r}, and should be {value!r}" + \\
         f'\\nlook at package.py: "{key}"'
+text, scandir = (made / "metadata.json").read_text(), os.scandir
+class Reversed:
+    def __init__(self, path="."):
+        with scandir(path) as entries:
+            self.entries = reversed(sorted(entries, key=lambda entry: entry.name))
+    def __iter__(self):
+        return self.entries
+    def __next__(self):
+        return next(self.entries)
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        pass
+os.scandir = Reversed
+make()
+os.scandir = scandir
+assert (made / "metadata.json").read_text() == text, \\
+    "on a disk that lists the files in another order metadata.json is another, " \\
+    "for the same contents\\nlook at package.py: def digest"
 package.NAME = "gated_acts"
 found = package.metadata("_gated_acts_cpu_1", "cpu", [], source)["name"]
 assert found == "gated-acts", \\
