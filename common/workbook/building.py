@@ -135,10 +135,10 @@ def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
         words += [f"-DWORKBOOK_PROBE={probe}",
                   f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/probe.cmake"]
     with locked(build):
-        for command in (words, ["ninja", "-C", build]):
+        for what, command in (("Configuring", words),
+                              ("Building", ["ninja", "-C", build])):
             try:
-                run_shown(f"Building my/{chapter.name} without sanitizers",
-                          command)
+                run_shown(f"{what} my/{chapter.name} without sanitizers", command)
             except CannotRun as error:
                 raise CannotRun(f"my/{chapter.name} does not build; ./workbook "
                                 f"check {chapter.number} says more\n{error}") \

@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not sys.stdin.isatty():
         words.append("-batch")
     print(f"At {os.path.relpath(file, ROOT)}:{line}; n next line, s into a call, "
-          "p NAME prints,\nbt how you got here, c goes on, q quits", flush=True)
+          "p NAME prints,\nbt how you got here, c goes on, q quits. gdb does not know "
+          "the file until your\nlibrary is loaded, and says so.", flush=True)
     os.execve(gdb, [*words, "--args", str(built_test(chapter)),
                     f"--library={library_of(build)}", "--timeout=0",
                     f"--test-case={step.id} *"],
