@@ -363,9 +363,11 @@ def test_cmake_error(implementation):
 
 def test_a_first_check_compiles_each_file_once(implementation):
     mine = implementation("01")
+    mine.replace(CPP, SIZES, SIZES + "  int unused;\n")
     build = building.implementation_build(mine.folder)
     shutil.rmtree(build, ignore_errors=True)
-    assert mine.check().passed
+    verdict = mine.check()
+    assert verdict.passed and "unused" in "".join(verdict.notes), verdict
     made = [line.split("\t")[3] for line in
             (build / ".ninja_log").read_text().splitlines()[1:]]
     objects = [name for name in made if name.endswith(".cpp.o")]

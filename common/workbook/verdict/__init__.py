@@ -5,7 +5,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from workbook.building import (
@@ -81,8 +81,9 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
     with locked(build):
         log = build / ".ninja_log"
         built = log.stat().st_mtime if log.exists() else 0
-        with _first_build(chapter, folder, build):
+        with _first_build(chapter, folder, build) as first:
             test = built_test(chapter)
+        said = first.result()
         files = _sums(folder, test, seed)
         known, before = _kept(build)
         if before and known == files and before.kind != "timeout":
@@ -95,11 +96,11 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
                          if states.get(s.id) != PASS), chapter.steps[-1].id)
         subject = Subject(chapter, folder, build, test, at, seed, superseded)
         if ready and ready.serve(test, build):
-            verdict = _fresh(subject, ready, tell_of_this)
+            verdict = _fresh(subject, ready, tell_of_this, said)
         else:
             tests = Tests(test, build, seed)
             try:
-                verdict = _fresh(subject, tests, tell_of_this)
+                verdict = _fresh(subject, tests, tell_of_this, said)
             finally:
                 tests.end()
         verdict.known = verdict.steps if verdict.ran or not before else \
@@ -112,16 +113,18 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
 
 
 @contextlib.contextmanager
-def _first_build(chapter: Chapter, folder: Path, build: Path) -> Iterator[None]:
+def _first_build(chapter: Chapter, folder: Path, build: Path
+                 ) -> Iterator[Future[str]]:
     """Meanwhile, if the implementation was never built, it is: the compiler has
-    a core for each. What is wrong with it is said later."""
-    if (build / "build.ninja").exists() or chapter.steps_in_python.exists():
-        yield
-        return
+    a core for each. Gives what it says; what is wrong is judged later."""
+    def built() -> str:
+        if (build / "build.ninja").exists() or chapter.steps_in_python.exists():
+            return ""
+        configure(chapter, folder, build)
+        return run(["ninja", "-C", build]).stdout
+
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(lambda: configure(chapter, folder, build) and
-                    run(["ninja", "-C", build]))
-        yield
+        yield pool.submit(built)
 
 
 def saved(folder: Path) -> dict[Path, int]:
@@ -148,11 +151,11 @@ def checked(chapter: Chapter) -> bool:
     return _kept(implementation_build(chapter.mine))[1] is not None
 
 
-def _fresh(subject: Subject, tests: Tests, tell: Callable[[Verdict], None]
-           ) -> Verdict:
+def _fresh(subject: Subject, tests: Tests, tell: Callable[[Verdict], None],
+           said: str) -> Verdict:
     start = time.monotonic()
     tests.superseded = subject.superseded
-    verdict = compiled(subject)
+    verdict = compiled(subject, said)
     subject.seconds["build"] = round(time.monotonic() - start, 3)
     if verdict is None:
         start = time.monotonic()

@@ -20,8 +20,9 @@ NOTE = re.compile(
 REQUIRED = re.compile(r"^(\S.*?):(\d+):\d+: +required from", re.M)
 
 
-def compiled(subject: Subject) -> Verdict | None:
-    """None if it builds; warnings become notes."""
+def compiled(subject: Subject, said: str = "") -> Verdict | None:
+    """None if it builds; warnings become notes, also those that the compiler
+    `said` of what is built already."""
     result = configure(subject.chapter, subject.folder, subject.build)
     if result is not None and result.returncode != 0:
         (subject.build / "build.ninja").unlink(missing_ok=True)
@@ -30,7 +31,7 @@ def compiled(subject: Subject) -> Verdict | None:
                  superseded=subject.superseded, title="Compiling")
     text = result.stdout
     if result.returncode == 0:
-        subject.notes += _warnings(subject, text)
+        subject.notes += _warnings(subject, said + text)
         return None
     if "CMake Error" in text:
         return _configure_error(subject, text)
