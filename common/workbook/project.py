@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,7 +104,8 @@ def read_toml(path: Path) -> dict:
 
 
 def write_json(path: Path, data: dict) -> None:
-    part = path.with_name(path.name + ".part")  # whole or not at all
+    """Whole or not at all; of several that write at once, the last one's."""
+    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     part.write_text(json.dumps(data))
     part.rename(path)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from workbook import building, screen
 from workbook.building import compiler
 from workbook.hunks import starter_with
-from workbook.project import ROOT
+from workbook.project import ROOT, read_json, write_json
 from workbook.sheets import find_chapter
 from workbook.verdict import check, compiling, place_of_step, running
 from workbook.verdict.model import HELP, MISSING
@@ -388,6 +389,15 @@ def test_a_torch_that_is_installed_anew_is_built_for_anew(tmp_path, monkeypatch)
     header.touch()
     os.utime(header, ns=(date, date))  # as pip does
     assert not building.is_configured(tmp_path, "c++")
+
+
+def test_two_write_a_file_at_once(tmp_path):
+    """As in a first check, where one builds the tests, the other the learner's."""
+    file = tmp_path / "clang.json"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: write_json(file, {"n": n}), range(800)))
+    assert read_json(file)["n"] in range(800)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_json_and_exit_status(implementation, workbook):
