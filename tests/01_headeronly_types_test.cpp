@@ -425,10 +425,9 @@ TEST_CASE(
   };
   check_times({1.0f, 0.333f, -3.0f, 1e-4f, 300.0f});
   check_times({1e37f}); // which overflows if it is multiplied first
-  const auto at = [&](float gate) {
-    const BFloat16 one(1.0f);
+  const auto at = [&](float gate, float up = 1) {
     return static_cast<float>(
-        from_bits<BFloat16>(silu_and_mul(BFloat16(gate).x, one.x)));
+        from_bits<BFloat16>(silu_and_mul(BFloat16(gate).x, BFloat16(up).x)));
   };
   // As ATen defines it: -0 where e^-x overflows, NaN at -infinity.
   for (const float gate : {-89.0f, -104.0f, -128.0f, -1000.0f, -1e38f}) {
@@ -439,6 +438,19 @@ TEST_CASE(
   CHECK(at(INFINITY) == INFINITY);
   CHECK(std::isnan(at(-INFINITY)));
   CHECK(std::isnan(at(kNaN)));
+  // Zeros, infinities and NaN go through the product, with their signs.
+  for (const float gate : {0.0f, -0.0f, INFINITY, -INFINITY, kNaN}) {
+    for (const float up : {0.0f, -0.0f, 2.0f, -2.0f, INFINITY, kNaN}) {
+      INFO("gate ", gate, ", up ", up);
+      const double exact = silu(gate) * up;
+      const float got = at(gate, up);
+      CHECK(std::isnan(got) == std::isnan(exact));
+      if (!std::isnan(exact)) {
+        CHECK(got == exact);
+        CHECK(std::signbit(got) == std::signbit(exact));
+      }
+    }
+  }
 }
 
 namespace {
