@@ -742,6 +742,18 @@ TEST_CASE(
     CHECK(refused("to_layout", 999) == Contains("Layout"));
     CHECK(refused("to_memory_format", 999) == Contains("MemoryFormat"));
     CHECK(refused("to_device", uint64_t{99} << 32) == Contains("DeviceType"));
+    for (const uint64_t more : {256, 65536}) { // all 32 bits of a code count
+      CHECK(
+          refused("to_dtype", more + bits(ScalarType::Half)) ==
+          Contains("ScalarType"));
+      CHECK(
+          refused("to_layout", more + bits(Layout::Strided)) ==
+          Contains("Layout"));
+      CHECK(
+          refused("to_memory_format", more + bits(MemoryFormat::Contiguous)) ==
+          Contains("MemoryFormat"));
+      CHECK(refused("to_device", more << 32) == Contains("DeviceType"));
+    }
     const auto xla = static_cast<StableIValue>(DeviceType::XLA);
     CHECK(refused("from_device", xla << 32) == Contains("DeviceType"));
   }
@@ -1041,9 +1053,14 @@ TEST_CASE(
     const auto none_first = [&] {
       return from_slots({0, from_slot(from_tensor(x)), 0});
     };
+    const auto none_second = [&] {
+      return from_slots(
+          {from_slot(from_tensor(x)), 0, from_slot(from_tensor(y))});
+    };
     check_failures_for_good(1, kListSize, kReleaseInts, ints);
     check_failures_for_good(3, kListGetItem, kReleaseInts, ints);
     check_failure(kListGetItem, kReleaseMaybeTensors, none_first);
+    check_failure(kListGetItem, kReleaseMaybeTensors, none_second, 2);
   }
   SUBCASE("a function of libtorch's fails, and goes on failing") {
     const auto ints = [] { return from_slots({1, 0, 2}); };
