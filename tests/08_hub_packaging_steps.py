@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from hub import ENVIRONMENT, NEEDED, NEWEST, forked
+from hub import ENVIRONMENT, NEEDED, NEWEST, forked, told
 from workbook.audit import elf
 from workbook.installed import torch_root
 from workbook.libtorch import surface
@@ -76,11 +76,16 @@ def look_at(record_property):
 
 
 @pytest.fixture
-def ask(source, variant, tmp_path, look_at):
+def ask(request, source, variant, tmp_path, look_at):
     """Runs Python code. What it ends with is what is wrong, and "look at FILE:
     TEXT" in a last line where; what it prints names the sources, not copies."""
+    # A check has a process of its own, in which torch has computed nothing. Among
+    # other tests it may have, and its threads are not there after a fork.
+    in_check = request.config.getoption("--implementation")
+
     def run(code, *arguments, died="", **environment):
-        status, text = forked(code, *arguments, **environment)
+        status, text = (forked if in_check else told)(
+            code, *arguments, **environment)
         text = text.replace(
             f"{variant}/_ops.py", f"{variant}/_ops.py.in").replace(
             f"{variant}/", f"{source}/torch-ext/activation/").replace(

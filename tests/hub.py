@@ -41,9 +41,15 @@ def python(code, *arguments, check=True, **environment):
     return done
 
 
+def told(code, *arguments, **environment):
+    """The exit status of python(), and what is printed."""
+    done = python(code, *arguments, check=False, **environment)
+    return done.returncode, done.stdout
+
+
 def forked(code, *arguments, **environment):
-    """As python(), in a process that is forked from this one, which may have
-    imported torch already. The exit status and what is printed."""
+    """As told(), in a process that is forked from this one, which may have
+    imported torch already, but not computed with it."""
     with tempfile.TemporaryFile() as printed:
         process = multiprocessing.get_context("fork").Process(
             target=_run_in_child, args=(code, arguments, environment, printed))
