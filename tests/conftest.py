@@ -24,7 +24,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # those whose tests share nothing.
 IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher_test",
                "06_version_gating_test", "test_docs", "test_workshop"}
-SHARE_NOTHING = {"test_lint", "test_alone"}
+SHARE_NOTHING = {"test_alone"}
+# Those that check variants of a chapter, one after the other in one place.
+CHECK_VARIANTS = {"test_ladder", "test_mutants", "test_alternatives",
+                  "test_verdicts"}
 
 
 def pytest_addoption(parser):
@@ -99,14 +102,12 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full"):
         items[:] = [i for i in items if i.get_closest_marker("full") is None]
-    # Several processes (-n) share the work. A chapter's ladder, mutants and
-    # alternative stay together, so that only what changes is compiled; so does a
-    # file, which makes once what its tests need.
+    # Several processes (-n) share the work. A chapter's variants stay together, so
+    # that only what changes is compiled; so does a file, which makes once what its
+    # tests need.
     for item in items:
-        chapter = re.match(
-            r"test_(?:ladder|mutant_is_caught|alternative_passes)\[(\d\d)",
-            item.name)
         file = item.path.stem
+        chapter = file in CHECK_VARIANTS and re.search(r"\[(\d\d)", item.name)
         item.add_marker(pytest.mark.xdist_group(
             chapter[1] if chapter else "the checkout" if file in IN_CHECKOUT
             else item.name if file in SHARE_NOTHING else file))
