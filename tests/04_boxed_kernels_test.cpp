@@ -425,11 +425,14 @@ TEST_CASE(
   SUBCASE("an exception passes, and both handles are released") {
     const Tensor input = random_tensor<float>({2, 6}, random);
     Tensor turned = random_tensor<float>({3, 2}, random);
+    const auto before = elements<float>(turned);
     for (const Tensor& out :
          {random_tensor<float>({6}, random), // of another rank, for one
           torch::stable::transpose(turned, 0, 1)}) {
       CHECK(refusal([&] { silu_and_mul_out(out, input); }) != kNothingThrown);
     }
+    const auto refused = elements<float>(turned);
+    CHECK(refused == before); // an out that is refused is not touched
   }
   SUBCASE("more elements than 32 bits can count") {
     // Of long rows, and of short ones: gates at the last two results.
@@ -546,6 +549,7 @@ TEST_CASE(
     const auto& [out, amax] = both;
     const auto out_sizes = out.sizes().vec();
     REQUIRE(out_sizes == Sizes{5, 6});
+    REQUIRE_CLEAN(out.is_contiguous() ? "" : "out is not contiguous");
     return out;
   };
   const auto b = elements<float>(bias);
@@ -987,6 +991,10 @@ TEST_CASE(
     const auto text = refusal([&] { silu_and_mul_out(other, deep); });
     CHECK(text == Contains("[3, 100, 2, 1000]"));
     CHECK(text == Contains("[3, 100, 2, 999]"));
+    const Tensor turned = random_float({100, 3, 2, 500}); // has as many rows
+    CHECK(refusal([&] {
+            silu_and_mul_out(turned, deep);
+          }) == Contains("[100, 3, 2, 500]"));
     const Tensor wide = random_float({0, int64_t{1} << 33}); // no memory at all
     CHECK(refusal([&] {
             silu_and_mul_out(random_float({0, int64_t{1} << 32}), wide);
@@ -1006,6 +1014,11 @@ TEST_CASE(
     CHECK(of_grad == Contains("grad"));
     CHECK(of_grad == Contains("Float"));
     CHECK(of_grad == Contains("Double"));
+    const Tensor halves = random_tensor<Half>({2, 6}, random);
+    const Tensor brains = random_tensor<BFloat16>({2, 3}, random);
+    CHECK(refusal([&] { // both have two bytes
+            silu_and_mul_out(brains, halves);
+          }) == Contains("Half"));
   }
   SUBCASE("what is given is right too") {
     const Tensor odd = random_float({2, 5});

@@ -706,6 +706,13 @@ TEST_CASE(
     INFO("input is [2, 3], dims is [", dim, "]");
     REQUIRE_CLEAN(not_thrown([&] { adopt(sum(input.get(), &dim, 1)); }));
   }
+  {
+    INFO("input is [0, 3], dims is [-2]");
+    const int64_t empty[] = {-2};
+    const auto sums =
+        values<float>(adopt(sum(tensor<float>({}, {0, 3}).get(), empty, 1)));
+    CHECK(sums == Floats{0, 0, 0});
+  }
   const int64_t twice[] = {1, 1};
   const auto failed = refusal([&] { adopt(sum(input.get(), twice, 2)); });
   CHECK(failed != kNothingThrown);
@@ -772,6 +779,11 @@ TEST_CASE(
     INFO("input is [2, 3], dim is ", dim);
     REQUIRE_CLEAN(not_thrown([&] { largest(input, dim); }));
   }
+  {
+    INFO("input is [0, 3], dim is 0: there is no largest");
+    const Tensor empty = tensor<float>({}, {0, 3});
+    REQUIRE_CLEAN(not_thrown([&] { largest(empty, 0); }));
+  }
   REQUIRE_CLEAN(not_dispatched([&](const Tensor& x) { return largest(x, 1); }));
   REQUIRE_CLEAN(
       not_listed("aten::max.dim(Tensor, int, bool) -> (Tensor, Tensor)"));
@@ -830,6 +842,14 @@ TEST_CASE(
         into.get(), call.input.get(), call.other.get());
     const auto written = values<float>(rows);
     CHECK(written == Floats{2, 5, 5, 5, 3, 6});
+  }
+  {
+    INFO("out is empty: libtorch gives it the result's shape");
+    const Tensor into = tensor<float>({}, {0});
+    function<void(Handle, Handle, Handle)>("wb05_maximum_into")(
+        into.get(), call.input.get(), call.other.get());
+    const auto written = values<float>(into);
+    CHECK(written == Floats{2, 5, 3, 5, 5, 6});
   }
   const Tensor four = tensor<float>({1, 2, 3, 4}, {4});
   REQUIRE_CLEAN(not_thrown([&] {
@@ -924,11 +944,11 @@ TEST_CASE(
     }
   }
   {
-    INFO("self is [1, 1], other is [nan, inf], alpha is 0");
-    const Tensor ones = tensor<float>({1, 1}, {2});
-    const Tensor odd = tensor<float>({NAN, INFINITY}, {2});
-    const auto result = texts(adopt(add(ones.get(), odd.get(), 0)));
-    CHECK(result == std::vector<std::string>{"nan", "nan"});
+    INFO("self is [1, 1, -0], other is [nan, inf, 1], alpha is 0");
+    const Tensor three = tensor<float>({1, 1, -0.0f}, {3});
+    const Tensor odd = tensor<float>({NAN, INFINITY, 1}, {3});
+    const auto result = texts(adopt(add(three.get(), odd.get(), 0)));
+    CHECK(result == std::vector<std::string>{"nan", "nan", "0"});
   }
   const Tensor two = tensor<float>({1, 2}, {2}); // fits not with four
   const auto misfit = [&] { adopt(add(self.get(), two.get(), 1)); };

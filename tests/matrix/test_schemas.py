@@ -238,6 +238,7 @@ def test_what_is_supported_compiles(signature):
     ("Tensor(Tensor, std::vector<int>)", "int64_t (not int)"),
     ("Tensor(Tensor, const char*)", "std::string"),
     ("Tensor(AtenTensorHandle)", "is not supported"),
+    ("Tensor(wb::DeviceType)", "Device, and std::optional"),
     ("float(Tensor)", "is not supported"),
     ("std::tuple<Tensor, int64_t>(Tensor)", "cannot return these types")])
 def test_what_is_not_supported_does_not_compile(signature, message):
