@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 // Hidden: each library has a list of its own, also in a process with others.
@@ -14,7 +15,7 @@ namespace wb {
 
 //! [types]
 // What schemas call a type. The enums have their names from codes.h; a type
-// without one is not supported.
+// without one is not supported, nor is a DeviceType, a part of a Device.
 template <>
 inline constexpr const char* kName<bool> = "bool";
 template <>
@@ -30,7 +31,8 @@ inline constexpr const char* kName<Device> = "Device";
 
 template <typename T>
 struct SchemaType {
-  static constexpr bool supported = kName<T> != nullptr;
+  static constexpr bool supported =
+      kName<T> != nullptr && !std::is_same_v<T, DeviceType>;
   static std::string text() {
     return kName<T>;
   }
