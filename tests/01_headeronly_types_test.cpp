@@ -513,6 +513,8 @@ TEST_CASE(
   }
   SUBCASE("an odd last size, and none, are refused") {
     CHECK(refusal([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
+    CHECK(refusal([] { output_sizes({5}); }) == Contains("[5]"));
+    CHECK(refusal([] { output_sizes({4, 2, 7}); }) == Contains("[4, 2, 7]"));
     CHECK(refusal([] { output_sizes({}); }) == Contains("[]"));
   }
   SUBCASE("what is refused has written nothing") {
