@@ -130,10 +130,11 @@ def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
     build = builds / f"my-{chapter.name}"
     words: list = ["cmake", "-G", "Ninja", "-S", chapter.mine, "-B", build,
                    f"-DCMAKE_BUILD_TYPE={type}", f"-DTORCH_ROOT={torch_root()}"]
+    included = "debug.cmake" if type == "Debug" else "probe.cmake"
+    words += [f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/{included}"]
     probe = ROOT / f"tests/{chapter.number}_probe.cpp"
     if probe.exists():
-        words += [f"-DWORKBOOK_PROBE={probe}",
-                  f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/probe.cmake"]
+        words += [f"-DWORKBOOK_PROBE={probe}"]
     with locked(build):
         for what, command in (("Configuring", words),
                               ("Building", ["ninja", "-C", build])):

@@ -117,6 +117,20 @@ def test_yours_is_measured_where_the_tests_bring_a_probe(checkout):
 
 
 @pytest.mark.full
+def test_debug_stops_in_a_loop_where_there_is_something(checkout):
+    chapter = find_chapter("04")
+    shutil.copytree(chapter.solution, checkout / "my" / chapter.name,
+                    dirs_exist_ok=True, copy_function=shutil.copy)
+    # It is where debug stops: of the two files of the step, the one saved last.
+    (checkout / "my" / chapter.name / "silu_and_mul_backward_row.cpp").touch()
+    done = call(checkout, "debug", "04.5")
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "Switching to Thread" not in done.stdout
+    assert re.search(r"span<.*\(n=[1-9]", done.stdout), done.stdout[-4000:]
+    assert "\nx = " in done.stdout  # not optimised out
+
+
+@pytest.mark.full
 def test_demo_without_a_network_shows_what_was_recorded(workbook, tmp_path):
     done = workbook("demo", "00", XDG_CACHE_HOME=str(tmp_path), PIP_NO_INDEX="1")
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import sys
 
@@ -27,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun("gdb is not installed: sudo apt-get install -y gdb")
     build = build_plain(chapter, BUILD / "debug", "Debug")
     file, line = place_of_step(chapter, chapter.mine, step.id)
+    line = _in_loop(file.read_text().splitlines(), line)
     say = ["set debuginfod enabled off", "set breakpoint pending on",
            "set confirm off", f"break {file}:{line}", "run", "info args",
            "info locals"]
@@ -39,4 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     os.execve(gdb, [*words, "--args", str(built_test(chapter)),
                     f"--library={library_of(build)}", "--timeout=0",
                     f"--test-case={step.id} *"],
-              {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+              {**os.environ, "ASAN_OPTIONS": "detect_leaks=0",
+               "OMP_NUM_THREADS": "1"})  # bt then ends in the test
+
+
+def _in_loop(lines: list[str], line: int) -> int:
+    """A loop that is met first may be one over nothing: in its body there is a
+    value to look at."""
+    while line < len(lines) and re.match(r"\s*(#|//|for \()", lines[line - 1]):
+        line += 1
+    return line

@@ -1,0 +1,15 @@
+# From outside into a build for gdb: a file that asks for optimisation by options
+# of its own does without it, or gdb would know neither its lines nor its values.
+include(${CMAKE_CURRENT_LIST_DIR}/probe.cmake)
+function(workbook_optimise_nothing)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    foreach(source IN LISTS sources)
+      get_property(options SOURCE ${source} PROPERTY COMPILE_OPTIONS)
+      list(FILTER options EXCLUDE REGEX "^-O")
+      set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${options})
+    endforeach()
+  endforeach()
+endfunction()
+cmake_language(DEFER CALL workbook_optimise_nothing)
