@@ -451,6 +451,14 @@ TEST_CASE(
       }
     }
   }
+  const auto of_doubles =
+      function<double(double, double)>("wb01_silu_and_mul_double");
+  for (const double gate : {-1.1, 0.1, 0.7, 3.3, 500.1}) {
+    const double exact = silu(gate) * 0.3;
+    const double error = std::abs(of_doubles(gate, 0.3) / exact - 1);
+    INFO("of doubles, gate ", gate, ", up 0.3: off by ", error, " of the result");
+    CHECK(error < 1e-15);
+  }
 }
 
 namespace {

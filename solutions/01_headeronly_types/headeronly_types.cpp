@@ -76,6 +76,11 @@ EXPORT uint16_t wb01_silu_and_mul_bfloat16(uint16_t gate, uint16_t up) {
       .x;
 }
 
+// silu(gate) * up.
+EXPORT double wb01_silu_and_mul_double(double gate, double up) {
+  return wb::silu_and_mul(gate, up);
+}
+
 // Writes the `ndim` sizes of the result of silu_and_mul to `out`.
 EXPORT void wb01_output_sizes(int64_t* out, const int64_t* sizes, size_t ndim) {
   const auto result = wb::output_sizes({sizes, ndim});
