@@ -456,7 +456,12 @@ TEST_CASE(
   for (const double gate : {-1.1, 0.1, 0.7, 3.3, 500.1}) {
     const double exact = silu(gate) * 0.3;
     const double error = std::abs(of_doubles(gate, 0.3) / exact - 1);
-    INFO("of doubles, gate ", gate, ", up 0.3: off by ", error, " of the result");
+    INFO(
+        "of doubles, gate ",
+        gate,
+        ", up 0.3: off by ",
+        error,
+        " of the result");
     CHECK(error < 1e-15);
   }
 }

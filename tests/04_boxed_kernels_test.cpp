@@ -521,7 +521,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("04 the functional form returns memory of its own") {
+TEST_CASE(
+    "04.3 the worked example returns memory of its own" *
+    doctest::description("silu_and_mul, the worked example, is given as it has "
+                         "to be; here it computes something else.")) {
   Random random;
   for_each_dtype([&](auto zero) {
     using T = decltype(zero);
