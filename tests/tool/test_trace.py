@@ -127,22 +127,17 @@ def all_bugs(programs, trace, version):
     return wrong, done
 
 
-def test_published_bugs(programs, trace):
-    wrong, right = all_bugs(programs, trace, MINE)
-    assert not wrong
-    assert right.returncode == 0 and not found(right.stderr), right.stderr
-    lost = "given as argument 1 of aten::gelu" in right.stderr
-    assert lost == (numbers(MINE) < (2, 14))  # which mended it
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("version", [v for v in supported() if v != MINE])
-def test_published_bugs_on(version, programs, trace):
-    runtimes.fetch(version)
+@pytest.mark.parametrize("version", sorted({MINE, *supported()}, key=numbers))
+def test_published_bugs(version, programs, trace):
+    if version != MINE:
+        runtimes.fetch(version)
     wrong, right = all_bugs(programs, trace, version)
     assert not wrong
     assert right.returncode == 0 and not found(right.stderr), right.stderr
     assert "kernels called" in right.stderr
+    lost = "given as argument 1 of aten::gelu" in right.stderr
+    assert lost == (numbers(version) < (2, 14))  # which mended it
 
 
 def planted(programs, trace, seed, count):
