@@ -74,6 +74,12 @@ using List = std::vector<T>;
 template <typename T>
 using Maybe = std::optional<T>;
 
+// A list with a good dtype and the one of this number.
+void from_dtypes(StableIValue* stack, uint64_t, uint64_t) {
+  stack[0] = Slot<List<ScalarType>>::from(
+      {ScalarType::Float, value_in<ScalarType>(stack[0])});
+}
+
 // The type in the schema is `int` where it is not named: libtorch lets 64 bits
 // through, and the caller sees the slot itself.
 constexpr Row kOps[] = {
@@ -87,6 +93,7 @@ constexpr Row kOps[] = {
     {"to_bits", "int", to_code},
     {"from_dtype", "int", from<ScalarType>},
     {"to_dtype", "int", to<ScalarType>},
+    {"from_dtypes", "int", from_dtypes},
     {"from_layout", "int", from<Layout>},
     {"to_layout", "int", to<Layout>},
     {"from_memory_format", "int", from<MemoryFormat>},

@@ -711,11 +711,18 @@ TEST_CASE(
   check_device(DeviceType::CPU, 0);
   check_device(DeviceType::CPU, -1);
 
+  const auto refused = [](const char* name, StableIValue slot) {
+    return refusal([&] { call(name, slot); });
+  };
   for (const int32_t offset : {100, 1000, -1000}) { // a code has 32 bits
     const std::string name = "another libtorch, in which each code is " +
         std::to_string(std::abs(offset)) + (offset < 0 ? " less" : " more");
     SUBCASE(name.c_str()) {
+      const auto half = bits(ScalarType::Half);
+      CHECK(call("to_dtype", half) == static_cast<uint64_t>(ScalarType::Half));
       const Renumbered renumbered(offset);
+      INFO("what was a code before is none there");
+      CHECK(refused("to_dtype", half) == Contains("ScalarType"));
       check_enums();
       check_device(DeviceType::CPU, -1);
       check_device(DeviceType::CUDA, 2);
@@ -730,9 +737,6 @@ TEST_CASE(
     check_refused(kDtype, ScalarType::NumOptions);
     check_refused(kLayout, Layout::NumOptions);
     check_refused(kMemoryFormat, MemoryFormat::NumOptions);
-    const auto refused = [](const char* name, StableIValue slot) {
-      return refusal([&] { call(name, slot); });
-    };
     const auto qint8 = static_cast<StableIValue>(ScalarType::QInt8);
     const auto from_qint8 = refused("from_dtype", qint8);
     CHECK((from_qint8 == Contains("12") || from_qint8 == Contains("QInt8")));
@@ -1046,6 +1050,14 @@ TEST_CASE(
     });
     CHECK(said(text) == Contains("ScalarType"));
     CHECK(said(text) == Contains("999"));
+  }
+  SUBCASE("element 1 of 2 is a dtype without a code") {
+    const auto qint8 = static_cast<StableIValue>(ScalarType::QInt8);
+    REQUIRE_CLEAN(left_behind("a list with a dtype without a code", [&] {
+      CHECK(refusal([&] {
+              call("from_dtypes", qint8);
+            }) == Contains("ScalarType"));
+    }));
   }
   // What cannot be had owns nothing here; all the rest is released.
   SUBCASE("release asks in vain") {

@@ -259,7 +259,7 @@ TEST_CASE(
       first_made = nullptr;
       text = thrown([&] { square(lent.get()); });
       if (Ledger::deletions(first_made) == 0) {
-        adopt(first_made); // who lost it, had no memory left
+        adopt(first_made); // it may be lost where memory has run out
       }
     }));
     CHECK(text != "");
@@ -654,6 +654,17 @@ TEST_CASE(
       CHECK(said(text) == Contains("ScalarType"));
     }
   }
+}
+
+TEST_CASE(
+    "03.5 of two that cannot be converted the first is named" *
+    doctest::description("The arguments are not converted from left to "
+                         "right.")) {
+  const auto text = SixArguments(false, true).require_clean([](auto& stack) {
+    *slots::pointer<StableIValue*>(stack[1]) = kNoDtype - 1;
+    stack[5] = kNoDtype;
+  });
+  CHECK(said(text) == Contains(std::to_string(kNoDtype - 1).c_str()));
 }
 
 TEST_CASE(

@@ -152,6 +152,10 @@ bool supports_all() {
 EXPORT bool wb05_supports_any_int_or_float() {
   return supports_any<int>() || supports_any<float>();
 }
+// No schema has the type of a device alone.
+EXPORT bool wb05_supports_any_device_type() {
+  return supports_any<wb::DeviceType>();
+}
 EXPORT bool wb05_supports_all_tensors() {
   return supports_all<Tensor>();
 }

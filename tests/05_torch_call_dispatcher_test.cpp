@@ -231,6 +231,11 @@ TEST_CASE(
         "an optional or a list of int or of float is supported: in a schema "
         "int is int64_t, and float is double");
   }
+  if (function<bool()>("wb05_supports_any_device_type")()) {
+    FAIL_CHECK(
+        "an optional or a list of DeviceType is supported: a schema has "
+        "Device");
+  }
   if (!function<bool()>("wb05_supports_all_tensors")()) {
     FAIL_CHECK("an optional or a list of Tensor is not supported");
   }
@@ -713,6 +718,13 @@ TEST_CASE(
         values<float>(adopt(sum(tensor<float>({}, {0, 3}).get(), empty, 1)));
     CHECK(sums == Floats{0, 0, 0});
   }
+  for (const int64_t dim : {int64_t{0}, int64_t{-1}}) {
+    INFO("input has no dimensions, dims is [", dim, "]");
+    const Tensor one = tensor<float>({7}, {});
+    const Tensor result = adopt(sum(one.get(), &dim, 1));
+    CHECK(values<float>(result) == Floats{7});
+    CHECK(result.dim() == 0);
+  }
   const int64_t twice[] = {1, 1};
   const auto failed = refusal([&] { adopt(sum(input.get(), twice, 2)); });
   CHECK(failed != kNothingThrown);
@@ -778,6 +790,12 @@ TEST_CASE(
   for (const int64_t dim : {int64_t{2}, int64_t{-3}, int64_t{1} << 32}) {
     INFO("input is [2, 3], dim is ", dim);
     REQUIRE_CLEAN(not_thrown([&] { largest(input, dim); }));
+  }
+  for (const int64_t dim : {int64_t{0}, int64_t{-1}}) {
+    INFO("input has no dimensions, dim is ", dim);
+    const Tensor one = largest(tensor<float>({7}, {}), dim);
+    CHECK(values<float>(one) == Floats{7});
+    CHECK(one.dim() == 0);
   }
   {
     INFO("input is [0, 3], dim is 0: there is no largest");

@@ -16,7 +16,7 @@ from workbook.building import compiler
 from workbook.hunks import starter_with
 from workbook.project import ROOT, read_json, write_json
 from workbook.sheets import find_chapter
-from workbook.verdict import check, compiling, place_of_step, running
+from workbook.verdict import check, compiling, place_of_step, ready, running
 from workbook.verdict.model import HELP, MISSING
 from workbook.verdict.report import Failure, in_words
 from workbook.verdict.subject import Subject
@@ -471,3 +471,13 @@ def test_a_text_that_is_empty_is_called_so():
     assert in_words(got) == ["schema.returns() is empty, and should be ()"]
     wanted = Failure("seen.size_list == none", "(3) ==")
     assert in_words(wanted) == ["seen.size_list is (3), and should be empty"]
+
+
+def test_tests_do_not_serve_a_chapter_whose_own_are_not_built(implementation):
+    mine = implementation("01")
+    assert mine.check().passed
+    kept = ready(mine.chapter, mine.folder, None)
+    assert kept
+    assert kept.serve(kept.test, kept.build)
+    assert not kept.serve(kept.test.with_name("none"), kept.build)
+    kept.end()

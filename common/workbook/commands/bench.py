@@ -17,9 +17,11 @@ from workbook.sheets import Chapter, chapters, find_chapter
 
 
 def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
-          json_file: str | None = None, limits: bool = False) -> dict | None:
+          json_file: str | None = None, limits: bool = False,
+          groups: slice = slice(None)) -> dict | None:
     """Builds what is measured, runs the benchmark and gives its JSON, with the
-    printed table as "table". None if the chapter has no benchmark."""
+    printed table as "table". None if the chapter has no benchmark. That of 08
+    measures all its groups always."""
     script = ROOT / f"tests/{chapter.name}_bench.py"
     if script.exists():
         install_with_torch("requirements-hub.txt")
@@ -40,7 +42,7 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
             _run([*program, f"--json={file}", *(["--limits"] * limits)])
             result = json.loads(file.read_text())
         else:
-            result = _measure(chapter, program, quick, file)
+            result = _measure(chapter, program, quick, file, groups)
     if json_file:
         Path(json_file).write_text(ratios.text(result))
     result["table"] = ratios.heading(result) + "".join(
@@ -48,12 +50,14 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
     return result
 
 
-def _measure(chapter: Chapter, program: list, quick: bool, file: Path) -> dict:
+def _measure(chapter: Chapter, program: list, quick: bool, file: Path,
+             wanted: slice) -> dict:
     """A process a group, since Google Benchmark interleaves all that it runs,
     and a group's ratios are of repetitions that are near one another."""
     groups: list[dict] = []
     measured: dict = {}
-    for name in ratios.group_names(_run([*program, "--benchmark_list_tests"])):
+    names = ratios.group_names(_run([*program, "--benchmark_list_tests"]))
+    for name in names[wanted]:
         _run([*program, f"--benchmark_filter=^{name}/",
               "--benchmark_enable_random_interleaving=true",
               f"--benchmark_repetitions={8 if quick else 48}",

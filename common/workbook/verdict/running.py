@@ -59,7 +59,8 @@ class Tests:
         """Whether they can go on with this build. Those in C++ share a
         symbolizer, which keeps the lines of the library that it has read."""
         return self.process is not None and self.process.poll() is None and \
-            (self.build, self.made) == (build, test.stat().st_mtime_ns) and \
+            self.build == build and test.exists() and \
+            self.made == test.stat().st_mtime_ns and \
             (test.suffix == ".py" or not self.asked)
 
     def run(self, steps: Sequence[str]) -> Run:
