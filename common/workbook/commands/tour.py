@@ -18,8 +18,10 @@ def run(arguments: argparse.Namespace) -> int:
         failed += not found.passed
         print(f"{screen.bold(f'{chapter.number} {chapter.title}')}\n"
               f"  tests    {len(found.steps)} steps: {found.kind}")
+        result = None
         if found.passed:
             result = bench(chapter, quick=True, groups=slice(-1, None))
+        if result:
             print(f"  measured {sentence(result)}")
     print(screen.bold("Read on in solutions/, or do it yourself: ./workbook"))
     return 1 if failed else 0
