@@ -91,7 +91,9 @@ def main(words: list[str]) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         torch_root()
         BUILD.mkdir(exist_ok=True)
-        return module.run(arguments)
+        status = module.run(arguments)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said
+        return status
     except CannotRun as error:
         print(f"workbook: {error}", file=sys.stderr)
         return 2

@@ -149,15 +149,27 @@ def test_interrupt_at_any_moment_of_the_start(room):
 def test_interrupt_while_a_command_is_imported():
     """An import would turn KeyboardInterrupt into an error of its own: Python
     3.11 does in a dataclass. So the signal itself ends the process."""
-    code = ("import os, signal\n"
-            "from workbook import cli\n"
-            "cli.command = lambda _: os.kill(os.getpid(), signal.SIGINT)\n"
-            "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-            "cli.main(['list'])\n")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
+    done = listed("cli.command = lambda _: os.kill(os.getpid(), signal.SIGINT)")
     assert done.returncode == -signal.SIGINT, done
     assert not done.stdout + done.stderr
+
+
+def test_interrupt_when_all_is_said():
+    """Python would tell where in its own end it was."""
+    done = listed("atexit.register(os.kill, os.getpid(), signal.SIGINT)")
+    assert done.returncode == 0, done
+    assert done.stdout and not done.stderr
+
+
+def listed(first):
+    """Runs list, in a process that does `first`."""
+    code = ("import atexit, os, signal, sys\n"
+            "from workbook import cli\n"
+            f"{first}\n"
+            "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+            "sys.exit(cli.main(['list']))\n")
+    return subprocess.run([sys.executable, "-c", code], capture_output=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "common")})
 
 
 def test_interrupted_build_goes_on_later(room):
