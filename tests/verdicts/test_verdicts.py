@@ -20,6 +20,7 @@ MISTAKES = [
     for file in sorted(FOLDER.glob("*.toml"))
     for mistake in read_toml(file)["mistake"]]
 ADDRESS = re.compile(r"0x(?:0000)?[567][0-9a-f]{11}\b")  # of a handle, of data
+CALLED_AT = re.compile(r"(called at [^:\s]+):\d+")  # the number of its line
 FIELDS = {"step", "what", "seen", "file", "old", "new", "kind", "at"}
 
 
@@ -61,7 +62,7 @@ def test_verdict(number, mistake, capsys, request):
     edit = f"Edit {found.file}:{found.line}, then save it"
     said = capsys.readouterr().out.replace(
         edit, f"Edit {found.file}: {lines[found.line - 1].strip()}").rstrip()
-    said = ADDRESS.sub("0x...", said)
+    said = ADDRESS.sub("0x...", CALLED_AT.sub(r"\1", said))
     if request.config.getoption("--record"):
         record(number, mistake, said)
     elif "clang" in compiler():  # another's sanitizer has other words

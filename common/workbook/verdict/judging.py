@@ -275,15 +275,35 @@ def _death(subject: Subject, run: Run
         _, _, freed = text.partition("freed by thread")
         ended = subject.nearest(frames(freed.partition("allocated by")[0]))
         if ended and ended[0] in subject.edited | {place and place[0]}:
-            place = ended[0], _last_statement(*ended)
-        return "sanitizer", _of_address(asan[1], text), place
+            return "sanitizer", _of_address(asan[1], text), \
+                (ended[0], _last_statement(*ended))
+        return "sanitizer", [*_of_address(asan[1], text),
+                             *_caller(subject, text, place)], place
     name = asan[1].split()[0] if asan else (
         signal.Signals(-run.status).name if run.status < 0 else
         f"exit {run.status}")
     null = ", at a null pointer" * ("points to the zero page" in text)
     return "crash", [f"ended by {name}{null}",
                      *map(tidied, re.findall(r"(what\(\): .*?)(?: at /.*)?$", text,
-                                             re.M)[:1])], place
+                                             re.M)[:1]),
+                     *_caller(subject, text, place)], place
+
+
+def _caller(subject: Subject, text: str, place: tuple[Path, int] | None) -> list[str]:
+    """Of a wrong address: the call that may have given it, if the learner wrote
+    it in the same step. An earlier step's has passed."""
+    stack = re.split(r"^\S+ is located ", text, maxsplit=1, flags=re.M)[0]
+    for name, at in frames(stack) if place else ():
+        file, line = Path(name), int(at or 0)
+        if not subject.wrote(file, line) or (file.resolve(), line) == place or \
+                subject.step_at(file, line) != subject.step_at(*place):
+            continue
+        lines = file.read_text(errors="replace").splitlines()
+        inside = lines[line:place[1]] if file.resolve() == place[0] else []
+        if not inside or any(n.strip() and _indent(n) <= _indent(lines[line - 1])
+                             for n in inside):
+            return [f"called at {file.name}:{line}: {lines[line - 1].strip()}"]
+    return []
 
 
 def _statements(subject: Subject, text: str) -> list[tuple[str, str | int]]:
