@@ -48,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     counts: Counter[str] = Counter()
     for preset, title in TITLES.items():
         build_root(preset, ["all"])
-        counts += _stage(title, ["ctest", "--preset", preset], _of_ctest)
+        counts += _stage(title, ["ctest", "--preset", preset,
+                                 f"--parallel={os.cpu_count()}"], _of_ctest)
     _install_what_tests_need()
     counts += _stage("Rules, tool and templates", [
         sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",

@@ -284,16 +284,18 @@ def _death(subject: Subject, run: Run
         f"exit {run.status}")
     null = ", at a null pointer" * ("points to the zero page" in text)
     return "crash", [f"ended by {name}{null}",
-                     *map(tidied, re.findall(r"(what\(\): .*?)(?: at /.*)?$", text,
-                                             re.M)[:1]),
+                     *(tidied(what) for what in re.findall(
+                         r"(what\(\): .*?)(?: at /.*)?$", text, re.M)[:1]),
                      *_caller(subject, text, place)], place
 
 
 def _caller(subject: Subject, text: str, place: tuple[Path, int] | None) -> list[str]:
     """Of a wrong address: the call that may have given it, if the learner wrote
     it in the same step. An earlier step's has passed."""
+    if not place:
+        return []
     stack = re.split(r"^\S+ is located ", text, maxsplit=1, flags=re.M)[0]
-    for name, at in frames(stack) if place else ():
+    for name, at in frames(stack):
         file, line = Path(name), int(at or 0)
         if not subject.wrote(file, line) or (file.resolve(), line) == place or \
                 subject.step_at(file, line) != subject.step_at(*place):
