@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     for preset, title in TITLES.items():
         build_root(preset, ["all"])
         counts += _stage(title, ["ctest", "--preset", preset,
-                                 f"--parallel={os.cpu_count()}"], _of_ctest)
+                                 "--parallel", os.cpu_count()], _of_ctest)
     _install_what_tests_need()
     counts += _stage("Rules, tool and templates", [
         sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
