@@ -25,7 +25,7 @@
 #endif
 
 // As in the solution: the floor may use the vectors that the subject uses.
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && __GNUC__ >= 12
 #define X86_64_LEVELS \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else

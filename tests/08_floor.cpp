@@ -13,7 +13,7 @@
 using torch::stable::Tensor;
 
 // One machine-code copy for each x86-64 level; the dynamic linker picks one.
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && __GNUC__ >= 12
 #define X86_64_LEVELS \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else

@@ -17,6 +17,7 @@ root=${MACHINES:-/tmp/machines}/$suite
 
 if [ ! -e "$root/made" ]; then
   rm -rf "$root"
+  mkdir -p "$root"
   debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" \
     http://deb.debian.org/debian >"$root.log"
   touch "$root/made"
