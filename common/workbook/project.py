@@ -58,20 +58,23 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, **options) as process:
         text = ""
-        while process.returncode is None:
-            try:
-                text = process.communicate(timeout=0.05)[0]
-            except subprocess.TimeoutExpired:
-                if title:
-                    _show(f"{title} ...", start)
-                if time.monotonic() - start > timeout:
-                    process.kill()
-                    raise
-                if superseded():
-                    process.terminate()  # ninja deletes what is half made
-                    process.communicate()
-                    _show("", start)
-                    raise Superseded from None
+        try:
+            while process.returncode is None:
+                try:
+                    text = process.communicate(timeout=0.05)[0]
+                except subprocess.TimeoutExpired:
+                    if title:
+                        _show(f"{title} ...", start)
+                    if time.monotonic() - start > timeout:
+                        process.kill()
+                        raise
+                    if superseded():
+                        raise Superseded from None
+        except (KeyboardInterrupt, Superseded):
+            process.terminate()  # ninja deletes what is half made
+            process.communicate()
+            _show("", start)
+            raise
     if title:
         _show("", start)
     if process.returncode != 0:
@@ -130,6 +133,9 @@ def run_shown(title: str, command: list, **options) -> None:
                 seconds = time.monotonic() - start
                 text = f"{title} ... {seconds:.0f} s  {line.strip()}"
                 print(f"\r\033[K{text[:78]}", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
     finally:  # after Ctrl-C too, so that it can tidy up
         process.wait()
         if shown:
