@@ -87,8 +87,8 @@ void six_at(StableIValue* slots, uint64_t num_args, uint64_t) {
 }
 
 // nest(Tensor x, int depth, bool fail) -> Tensor: calls itself, then passes on
-// what it got. At the bottom it can fail, with the text of an op that is not
-// there: whoever called it has lost x all the same.
+// what it got. At the bottom is an op with more slots; or it fails, with the
+// text of an op that is not there: whoever called it has lost x all the same.
 void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   const auto [x, depth, fails] =
       to_values<Tensor, int64_t, bool>(slots, num_args);
@@ -96,7 +96,9 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
     if (fails) {
       call_by_name<>("wb03_probe::absent", "");
     }
-    from_values(slots, num_returns, x);
+    const auto [first] = call_by_name<Tensor>(
+        "aten::narrow", "", x, int64_t{0}, int64_t{0}, int64_t{1});
+    from_values(slots, num_returns, first);
     return;
   }
   const auto [below] =

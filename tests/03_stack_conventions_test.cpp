@@ -42,6 +42,7 @@ const std::map<std::string, Schema> kOps = {
     {"aten::mul.out", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
     {"aten::frexp.Tensor", {{"Tensor"}, {"Tensor", "Tensor"}}},
     {"aten::silu", {{"Tensor"}, {"Tensor"}}},
+    {"aten::narrow", {{"Tensor", "int", "int", "int"}, {"Tensor"}}},
     {"aten::unflatten.int", {{"Tensor", "int", "int[]"}, {"Tensor"}}},
     {"aten::unbind.int", {{"Tensor", "int"}, {"Tensor[]"}}},
     {"wb03_probe::six",
@@ -524,6 +525,24 @@ class SixArguments {
   bool some_;
 };
 
+// What it throws in a destructor, while another exception unwinds the stack.
+std::string thrown_while_unwinding(const std::function<void()>& act) {
+  struct AtEnd {
+    const std::function<void()>& act;
+    std::string& text;
+    ~AtEnd() {
+      text = thrown(act);
+    }
+  };
+  std::string text;
+  try {
+    const AtEnd end{act, text};
+    throw 0;
+  } catch (int) {
+  }
+  return text;
+}
+
 // While it lives, the body of the kernel under test throws.
 struct ThrowingBody {
   ThrowingBody() {
@@ -584,6 +603,13 @@ void check_six_arguments(bool gives) {
           }
         }));
         CHECK(failures >= (gives ? 10 : 3));
+      }
+      SUBCASE("nothing fails, while another exception unwinds the stack") {
+        std::string text;
+        REQUIRE_CLEAN(watch(kOps, [&](Watch& watched) {
+          text = thrown_while_unwinding([&] { kernel.call(watched); });
+        }));
+        CHECK(text == "");
       }
     }
   }
@@ -840,6 +866,13 @@ TEST_CASE(
       call_frexp(input);
       function<void()>("wb03_call_nothing")();
     }));
+  }
+  SUBCASE("while another exception unwinds the stack") {
+    std::string text;
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      text = thrown_while_unwinding([&] { call_frexp(input); });
+    }));
+    CHECK(text == "");
   }
   SUBCASE("there is no memory for the first of two returns") {
     const Replaced dispatcher(

@@ -171,7 +171,8 @@ int run(int argc, char** argv, const std::string& cases) {
 }
 
 int serve(int argc, char** argv) {
-#if WORKBOOK_ASAN
+  // That of g++ would know no library that is loaded after it was first asked.
+#if WORKBOOK_ASAN && defined(__clang__)
   if (void* torch = dlsym(RTLD_DEFAULT, "aoti_torch_delete_tensor_object")) {
     char name[8];
     __sanitizer_symbolize_pc(torch, "%f", name, sizeof(name));

@@ -311,9 +311,10 @@ def _caller(subject: Subject, text: str, place: tuple[Path, int] | None) -> list
 def _statements(subject: Subject, text: str) -> list[tuple[str, str | int]]:
     """The frames. At a } destructors are called, and of a function that may not
     throw all that it called is seen there: that is the last that the learner
-    wrote in its block."""
+    wrote in its block. What an exception passes is only tidied up."""
     found: list[tuple[str, str | int]] = []
-    for file, line in frames(text):
+    passed = re.compile(r"( in _Unwind_Resume .*\n).*\n")
+    for file, line in frames(passed.sub(r"\1", text)):
         at = int(line or 0)
         if at and subject.owns(file) and Path(file).is_file():
             at = next(filter(lambda n: subject.wrote(file, n), _block(file, at)), at)
