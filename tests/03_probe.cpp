@@ -87,8 +87,8 @@ void six_at(StableIValue* slots, uint64_t num_args, uint64_t) {
 }
 
 // nest(Tensor x, int depth, bool fail) -> Tensor: calls itself, then passes on
-// what it got. At the bottom is an op with more slots; or it fails, with the
-// text of an op that is not there: whoever called it has lost x all the same.
+// what it got. At the bottom is `wide`; or it fails, with the text of an op that
+// is not there: whoever called it has lost x all the same.
 void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   const auto [x, depth, fails] =
       to_values<Tensor, int64_t, bool>(slots, num_args);
@@ -96,14 +96,28 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
     if (fails) {
       call_by_name<>("wb03_probe::absent", "");
     }
-    const auto [first] = call_by_name<Tensor>(
-        "aten::narrow", "", x, int64_t{0}, int64_t{0}, int64_t{1});
-    from_values(slots, num_returns, first);
+    constexpr int64_t n = 0;
+    const auto [same] =
+        call_by_name<Tensor>("wb03_probe::wide", "", x, n, n, n, n, n, n);
+    from_values(slots, num_returns, same);
     return;
   }
   const auto [below] =
       call_by_name<Tensor>("wb03_probe::nest", "", x, depth - 1, fails);
   from_values(slots, num_returns, below);
+}
+
+// wide(Tensor x, int a, ..., int f) -> Tensor: x. No op here has more slots.
+void wide(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
+  const auto values = to_values<
+      Tensor,
+      int64_t,
+      int64_t,
+      int64_t,
+      int64_t,
+      int64_t,
+      int64_t>(slots, num_args);
+  from_values(slots, num_returns, std::get<0>(values));
 }
 
 void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
@@ -236,6 +250,8 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
       "six(Tensor a, ScalarType? b, Tensor[] c, str d, Tensor?[] e, "
       "ScalarType f) -> ()");
   m.def("nest(Tensor x, int depth, bool fail) -> Tensor");
+  m.def(
+      "wide(Tensor x, int a, int b, int c, int d, int e, int f) -> Tensor");
   m.def("nothing() -> ()");
   m.def("count() -> (int, int, int)");
 }
@@ -243,6 +259,7 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
 STABLE_TORCH_LIBRARY_IMPL(wb03_probe, CompositeExplicitAutograd, m) {
   m.impl("six", &probe::throwing_six);
   m.impl("nest", &probe::nest);
+  m.impl("wide", &probe::wide);
   m.impl("nothing", &probe::nothing);
   m.impl("count", &probe::count);
 }
