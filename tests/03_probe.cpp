@@ -87,8 +87,8 @@ void six_at(StableIValue* slots, uint64_t num_args, uint64_t) {
 }
 
 // nest(Tensor x, int depth, bool fail) -> Tensor: calls itself, then passes on
-// what it got. At the bottom is `wide`; or it fails, with the text of an op that
-// is not there: whoever called it has lost x all the same.
+// what it got. At the bottom is `wide`; or it fails, with the text of an op
+// that is not there: whoever called it has lost x all the same.
 void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   const auto [x, depth, fails] =
       to_values<Tensor, int64_t, bool>(slots, num_args);
@@ -109,14 +109,9 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
 
 // wide(Tensor x, int a, ..., int f) -> Tensor: x. No op here has more slots.
 void wide(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
-  const auto values = to_values<
-      Tensor,
-      int64_t,
-      int64_t,
-      int64_t,
-      int64_t,
-      int64_t,
-      int64_t>(slots, num_args);
+  const auto values =
+      to_values<Tensor, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>(
+          slots, num_args);
   from_values(slots, num_returns, std::get<0>(values));
 }
 
@@ -250,8 +245,7 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
       "six(Tensor a, ScalarType? b, Tensor[] c, str d, Tensor?[] e, "
       "ScalarType f) -> ()");
   m.def("nest(Tensor x, int depth, bool fail) -> Tensor");
-  m.def(
-      "wide(Tensor x, int a, int b, int c, int d, int e, int f) -> Tensor");
+  m.def("wide(Tensor x, int a, int b, int c, int d, int e, int f) -> Tensor");
   m.def("nothing() -> ()");
   m.def("count() -> (int, int, int)");
 }
