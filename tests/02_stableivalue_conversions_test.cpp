@@ -487,6 +487,15 @@ void check_echoed(const Kernel& kernel, const Make& make) {
                   call_watched(watched, kernel, make, true);
                 }));
 }
+void check_echoed_while_unwinding(const Kernel& kernel, const Make& make) {
+  require_clean(kernel, watch({}, [&](Watch& watched) {
+                  const std::string text = thrown_while_unwinding(
+                      [&] { call_watched(watched, kernel, make, true); });
+                  if (!text.empty()) {
+                    throw std::runtime_error(text);
+                  }
+                }));
+}
 void check_released(const Kernel& kernel, const Make& make) {
   require_clean(kernel, watch({}, [&](Watch& watched) {
                   call_watched(watched, kernel, make, false);
@@ -835,6 +844,9 @@ TEST_CASE(
         kString, [] { return from_string(std::string(100, 'x')); });
     check_without_memory(released, make, false);
   }
+  SUBCASE("while another exception unwinds the stack") {
+    check_echoed_while_unwinding(kString, make);
+  }
 }
 
 TEST_CASE(
@@ -896,6 +908,9 @@ TEST_CASE(
   }
   SUBCASE("memory runs out, at each allocation in turn") {
     check_without_memory(kMaybeTensor, make);
+  }
+  SUBCASE("while another exception unwinds the stack") {
+    check_echoed_while_unwinding(kMaybeTensor, make);
   }
 }
 
@@ -983,6 +998,11 @@ TEST_CASE(
   }
   SUBCASE("memory runs out, at each allocation in turn") {
     check_without_memory(kInts, ints({0, 0, 0}));
+  }
+  SUBCASE("while another exception unwinds the stack") {
+    check_echoed_while_unwinding(kTensors, [&] {
+      return from_slots({from_tensor(x), from_tensor(y)});
+    });
   }
   REQUIRE_CLEAN(left_behind("a list", [&] {
     theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));

@@ -526,24 +526,6 @@ class SixArguments {
   bool some_;
 };
 
-// What it throws in a destructor, while another exception unwinds the stack.
-std::string thrown_while_unwinding(const std::function<void()>& act) {
-  struct AtEnd {
-    const std::function<void()>& act;
-    std::string& text;
-    ~AtEnd() {
-      text = thrown(act);
-    }
-  };
-  std::string text;
-  try {
-    const AtEnd end{act, text};
-    throw 0;
-  } catch (int) {
-  }
-  return text;
-}
-
 // While it lives, the body of the kernel under test throws.
 struct ThrowingBody {
   ThrowingBody() {

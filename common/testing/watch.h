@@ -87,6 +87,26 @@ std::string thrown(const Call& call) {
   return "";
 }
 
+// The same of a call in a destructor, while another exception unwinds the
+// stack.
+template <typename Call>
+std::string thrown_while_unwinding(const Call& call) {
+  struct AtEnd {
+    const Call& call;
+    std::string& text;
+    ~AtEnd() {
+      text = thrown(call);
+    }
+  };
+  std::string text;
+  try {
+    const AtEnd end{call, text};
+    throw 0;
+  } catch (int) {
+  }
+  return text;
+}
+
 // Gives tensors their names in drawings, while it lives.
 class Named {
  public:
