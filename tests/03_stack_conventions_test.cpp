@@ -326,6 +326,11 @@ TEST_CASE(
     REQUIRE_CLEAN(watch(
         kOps, [&](Watch&) { multiply(out.get(), out.get(), other.get()); }));
   }
+  SUBCASE("out without elements: the op resizes it") {
+    const Tensor empty = tensor(std::vector<float>(), {0});
+    multiply(empty.get(), self.get(), other.get());
+    CHECK(values<float>(empty) == product);
+  }
   SUBCASE("an error of the op passes") {
     const Tensor integers = tensor<int32_t>({0, 0, 0, 0}, {4});
     std::string text;
