@@ -160,6 +160,10 @@ def test_interrupted_check_leaves_no_process(implementation, program, processes)
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=20)
     assert process.returncode == 130, text
+    assert program not in started_by(mine.folder)
+    end = time.monotonic() + 1  # compilers were told; ninja waits for its shells
+    while started_by(mine.folder) and time.monotonic() < end:
+        time.sleep(0.05)
     assert not started_by(mine.folder)
 
 
