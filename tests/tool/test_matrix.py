@@ -100,6 +100,25 @@ def test_words_that_make_no_sense(workbook, words, said):
     assert said in done.stdout + done.stderr
 
 
+def test_a_version_is_fetched_whatever_pip_may_install(tmp_path, monkeypatch):
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nconstraint = {tmp_path}/constraints.txt\n")
+    (tmp_path / "constraints.txt").write_text("some-torch<=2.14\n")
+    wheel = tmp_path / "some_torch-2.15-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        info = "some_torch-2.15.dist-info"
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\n"
+                         "Name: some-torch\nVersion: 2.15\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\n"
+                         "Root-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    fetched = runtimes._download("some-torch==2.15", runtimes.HERE, tmp_path)
+    assert fetched.name == wheel.name
+
+
 @pytest.mark.full
 def test_a_project_of_new_on_every_version(workbook, tmp_path, request):
     project = tmp_path / "my_ops"

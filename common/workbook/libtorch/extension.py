@@ -125,14 +125,15 @@ def python(version: str, wheel: Path | None) -> Path:
     pip = [folder / "bin/python", "-m", "pip", "--disable-pip-version-check",
            "install", "-q"]
     if not done.exists():
+        any_version = {**os.environ, **runtimes.ANY_VERSION}
         venv.create(folder, with_pip=True, clear=True)
         if mine:
             site, = folder.glob("lib/python*/site-packages")
             (site / "torch.pth").write_text(f"{torch_root().parent}\n")
         elif run_program([*pip, "--index-url", CPU, "--retries", "0", "--timeout",
-                          "5", f"torch=={version}"]).returncode:
+                          "5", f"torch=={version}"], env=any_version).returncode:
             run_shown(f"Installing torch {version} with CUDA's libraries",
-                      [*pip, f"torch=={version}"])
+                      [*pip, f"torch=={version}"], env=any_version)
         run_shown("Installing pytest", [*pip, "pytest"])
         done.touch()
     if wheel:

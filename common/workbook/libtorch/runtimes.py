@@ -29,6 +29,10 @@ from workbook.project import CACHE, CannotRun, locked
 HERE = platform.machine()
 NEEDED_GB = 1.6  # the largest wheel, and what is unpacked of it
 
+# For pip: a constraint of the machine is about its environments, not about a
+# version that is asked for by its number and goes into a folder of its own.
+ANY_VERSION = {"PIP_CONSTRAINT": os.devnull}
+
 SCHEMAS = "torchgen/packaged/ATen/native/native_functions.yaml"
 
 _KEEP = re.compile(
@@ -122,7 +126,8 @@ def _download(requirement: str, machine: str, partial: Path) -> Path:
     process = subprocess.Popen(
         list(map(str, [*command, requirement])), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env={**os.environ, "TMPDIR": str(wheels)})
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **ANY_VERSION, "TMPDIR": str(wheels)})
     assert process.stdout
     pipe, lines = process.stdout, list[str]()
     reader = threading.Thread(
