@@ -169,7 +169,34 @@ loader = importlib.machinery.ExtensionFileLoader(id, str(other))
 assert load() is not module, \\
     "imported by another path it is the first module again: each call has to " \\
     "return what PyModule_Create2 makes, which its caller then owns"
+# Once more, by way of a function that notes the ABI that it is told of.
+create, told = ctypes.pythonapi.PyModule_Create2, []
+create.argtypes, create.restype = [ctypes.c_void_p, ctypes.c_int], ctypes.py_object
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+def noted(definition, abi):
+    told.append(abi)
+    return create(definition, abi)
+start = min(int(line.split("-")[0], 16) for line in open("/proc/self/maps")
+            if line.rstrip().endswith(f"/{file.name}"))
+slot = start + int(sys.argv[3])
+ctypes.CDLL(None).mprotect(ctypes.c_void_p(slot & -4096), ctypes.c_size_t(4096), 3)
+ctypes.c_void_p.from_address(slot).value = ctypes.cast(noted, ctypes.c_void_p).value
+init = getattr(ctypes.PyDLL(str(file)), f"PyInit_{id}")
+init.restype = ctypes.py_object
+init()
+assert told == [3], \\
+    f"PyModule_Create2 is told of the ABI {told}; that of Python's stable one is 3"
 """
+
+
+def slot_of(library, name):
+    """Where the dynamic linker writes the address of a function of others."""
+    file = ELFFile(io.BytesIO(library.read_bytes()))
+    names = file.get_section_by_name(".dynsym")
+    return next((relocation["r_offset"] for part in (".rela.plt", ".rela.dyn")
+                 if (found := file.get_section_by_name(part))
+                 for relocation in found.iter_relocations()
+                 if names.get_symbol(relocation["r_info_sym"]).name == name), 0)
 
 
 def test_08_1_a_module_for_every_python(library, tmp_path, ask):
@@ -191,12 +218,13 @@ def test_08_1_a_module_for_every_python(library, tmp_path, ask):
     if found and found[2] != wanted:
         pytest.fail(f"the function is {found[2]}; Python looks for {wanted}, after "
                     "the file's name")
-    ask(LOAD + MODULE, library, tmp_path, died="the process ended in the import")
-    later = ObjectFile(library).check_python_abi("3.9")
-    assert later == [], f"not in Python's stable ABI of 3.9: {later}"
     needed = re.findall(r"\b_?Py\w+", names)
     assert needed == ["PyModule_Create2"], \
         f"of Python it needs {', '.join(needed)}; PyModule_Create2 is enough"
+    ask(LOAD + MODULE, library, tmp_path, slot_of(library, "PyModule_Create2"),
+        died="the process ended in the import")
+    later = ObjectFile(library).check_python_abi("3.9")
+    assert later == [], f"not in Python's stable ABI of 3.9: {later}"
 
 
 # package.py, asked in a folder of its own.
@@ -311,9 +339,13 @@ os.utime(package.SOURCE / "build.toml", (1, 1))
 found = package.unique_id()
 assert found == id, \\
     f"with a file whose date alone is another unique_id() is {found!r}"
-git("config", "core.abbrev", "12")
-found = package.unique_id()
-assert found == id, f"where git is told to print twelve digits it is {found!r}"
+for key, value in {"core.abbrev": "12", "status.branch": "true",
+                   "status.short": "true", "color.ui": "always",
+                   "status.showUntrackedFiles": "all"}.items():
+    git("config", key, value)
+    found = package.unique_id()
+    assert found == id, \\
+        f"where somebody's git has {key} = {value} unique_id() is {found!r}"
 (package.SOURCE / "build").mkdir()
 (package.SOURCE / "build/made.txt").write_text("by the build")
 found = package.unique_id()
@@ -390,6 +422,8 @@ def test_08_3_symbols_that_every_linux_has(build, library, look_at):
         (name, f"{tag}_{version}") for name, tag, version in re.findall(
             r"UND (\w+)@+([A-Z]+)_([\d.]+)", symbols)
         if tag in NEWEST and tuple(map(int, version.split("."))) > NEWEST[tag])
+    needs = re.findall(r"Name: ((?:GLIBC|GLIBCXX|CXXABI|GCC)_(\S+))", read("-V"))
+    tags = [name for name, version in needs if not re.fullmatch(r"[\d.]+", version)]
     asked = "; ".join(f"{named([name])} of {version}"
                       for name, version in too_new[:3])
     look_at("CMakeLists.txt", "static-libstdc++")
@@ -397,6 +431,10 @@ def test_08_3_symbols_that_every_linux_has(build, library, look_at):
         "libstdc++ is inside, beside torch's copy: this one asks for newer symbols"
     look_at("torch-ext/portable.cpp")
     assert too_new == [], f"manylinux_2_28 has no {asked}"
+    look_at("CMakeLists.txt", "link_options")
+    assert tags == [], \
+        f"it needs a libc that has {tags[0]}, for no symbol, and an older one " \
+        "refuses it: which option of the linker does that?"
     look_at("CMakeLists.txt", "gnu-unique")
     unique = re.findall(r" UNIQUE .* (\S+)$", symbols, re.M)
     assert unique == [], \
@@ -423,7 +461,8 @@ def unsafe_value(library, name):
     return 0
 
 
-def test_08_3_what_is_in_it_is_its_own(build, source, library, look_at):
+def test_08_3_what_is_in_it_is_its_own(
+        build, source, library, tmp_path, look_at):
     """it shows only the module to others, and runs on every machine and torch
 
     Others would find what is the library's own, or it is made for one machine."""
@@ -445,6 +484,12 @@ def test_08_3_what_is_in_it_is_its_own(build, source, library, look_at):
     shown = set(shown) - {module, "__bss_start", "_edata", "_end"}
     assert not shown, \
         f"{named(sorted(shown)[:1])} is visible, and others may take it for theirs"
+    look_at("torch-ext/portable.cpp")
+    inside = [name for name in found.exports if re.search(
+        r"basic_[io]?stringstream.*(?<!C1Ev)(?<!C2Ev)$", name)]
+    assert inside == [], \
+        f"{named(inside[:1])} is of libstdc++, and is visible: instantiate the " \
+        "two constructors alone"
     look_at("CMakeLists.txt", "libgcc")
     assert "libgcc_s.so.1" in found.needed, \
         "libgcc is inside, beside the process's own: what throws needs one for all"
@@ -469,6 +514,15 @@ def test_08_3_what_is_in_it_is_its_own(build, source, library, look_at):
     assert re.search(r"GNU|Clang|check_(cxx_)?compiler_flag", text), \
         "-fno-gnu-unique is for every compiler, and Clang stops at it: " \
         "CXX_COMPILER_ID tells which one it is"
+    if re.search(r"\$<CONFIG|_RELEASE\b|CMAKE_BUILD_TYPE\W+(STREQUAL|MATCHES)", text):
+        subprocess.run(
+            ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path,
+             "-DCMAKE_BUILD_TYPE=Debug", f"-DTORCH_ROOT={torch_root()}",
+             "-DACTIVATION_CUDA=OFF"], capture_output=True, check=True)
+        there, here = next(builds(tmp_path)), next(builds(build))
+        missing = [flag for flag in ("-fno-gnu-unique", "-fuse-ld=bfd")
+                   if flag in here and flag not in there]
+        assert missing == [], f"a build of the type Debug lacks {missing[0]}"
 
 
 def imported(file):
@@ -574,8 +628,16 @@ def test_08_4_a_package_without_a_fixed_name(variant, tmp_path, ask, look_at):
     The package does not reach its ops under its id, or __all__ is not right."""
     look_at("torch-ext/activation/_ops.py.in")
     ask(IMPORT + """
-import types
+import ctypes, os, types, warnings
+def process():
+    return {"sys.getdlopenflags()": sys.getdlopenflags(), "sys.path": [*sys.path],
+            "the environment": dict(os.environ), "the folder": os.getcwd(),
+            "warnings.filters": [*warnings.filters],
+            "torch's default dtype": torch.get_default_dtype(),
+            "torch's threads": torch.get_num_threads(),
+            "torch's grad mode": torch.is_grad_enabled()}
 look = "\\nlook at torch-ext/activation/__init__.py: "
+before = process()
 try:
     load()
 finally:
@@ -591,6 +653,11 @@ finally:
             f"ops in _ops.py is {getattr(ops, '__name__', ops)}, and should be "
             "torch.ops.@ID@\\nlook at torch-ext/activation/_ops.py.in: ops ="
         ) from None
+other = [what for what, value in process().items() if value != before[what]]
+assert not other, f"after the import {other[0]} is another, for the whole process"
+assert not hasattr(ctypes.CDLL(None), f"PyInit_{id}"), \\
+    "all libraries find the functions of this one: it is not for others, so load it " \\
+    "without RTLD_GLOBAL"
 name = _ops.add_op_namespace_prefix("silu")
 assert name == f"{id}::silu", \\
     f'add_op_namespace_prefix("silu") is {name!r}, and should be "@ID@::silu"\\n' \\
@@ -836,6 +903,9 @@ source, build = package.SOURCE / "torch-ext/activation", package.SOURCE / "build
 (source / "_more").mkdir(parents=True)
 for name in ("__init__.py", "_more/__init__.py", "_more/_table.txt", "_ops.py.in"):
     (source / name).write_text(f"{name} @ID@")
+(source / ".more").mkdir()
+for name in (".hidden", ".more/table.bin", "lines.py"):  # of bytes that are no text
+    (source / name).write_bytes(b"# \\r\\n" + b"\\xff\\x00" * (name != "lines.py"))
 for number in range(20):  # for each sign of base64
     (source / f"{number}.txt").write_text(str(number))
 (package.SOURCE / "CARD.md").write_text("")
