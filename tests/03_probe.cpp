@@ -86,6 +86,55 @@ void six_at(StableIValue* slots, uint64_t num_args, uint64_t) {
   take_six_at<K>(slots, num_args, std::make_integer_sequence<int, 6>());
 }
 
+// Six arguments: a window that opens as it is told, and ends without an
+// exception when `taken` slots have left it.
+struct WindowOf {
+  size_t first, last, taken;
+} window_of{};
+template <typename... T>
+void open_window(StableIValue* slots, const std::tuple<T...>*) {
+  OwnedSlots<T...> owned{slots, window_of.first, window_of.last};
+  for (size_t i = 0; i < window_of.taken; ++i) {
+    owned.next();
+  }
+}
+void window(StableIValue* slots, uint64_t, uint64_t) {
+  open_window(slots, static_cast<Six*>(nullptr));
+}
+
+// Takes twelve tensors. Gives the first of them in all forms, each twice, and
+// values that are zeros.
+template <int>
+using TensorAt = Tensor;
+template <int... I>
+Tensor first_of(
+    StableIValue* slots, uint64_t num_args, std::integer_sequence<int, I...>) {
+  return std::get<0>(to_values<TensorAt<I>...>(slots, num_args));
+}
+void each_twice(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
+  const auto twelve = std::make_integer_sequence<int, 12>();
+  const Tensor x = first_of(slots, num_args, twelve);
+  const std::string text = "longer than the small buffer";
+  const std::optional<Tensor> maybe = x, none;
+  const std::vector<Tensor> list = {x, x};
+  constexpr int64_t zero = 0;
+  from_values(
+      slots,
+      num_returns,
+      x,
+      x,
+      text,
+      text,
+      maybe,
+      maybe,
+      list,
+      list,
+      none,
+      zero,
+      0.0,
+      x);
+}
+
 // nest(Tensor x, int depth, bool fail) -> Tensor: calls itself, then passes on
 // what it got. At the bottom is `wide`; or it fails, with the text of an op
 // that is not there: whoever called it has lost x all the same.
@@ -166,6 +215,13 @@ EXPORT probe::Kernel* wb03_gate_and_up() {
 }
 EXPORT probe::Kernel* wb03_six() {
   return &probe::six;
+}
+EXPORT probe::Kernel* wb03_window(size_t first, size_t last, size_t taken) {
+  probe::window_of = {first, last, taken};
+  return &probe::window;
+}
+EXPORT probe::Kernel* wb03_each_twice() {
+  return &probe::each_twice;
 }
 EXPORT void wb03_take_three(StableIValue* slots, int64_t* out) {
   std::tie(out[0], out[1], out[2]) =

@@ -682,6 +682,37 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "03.5 what is in a window at its end is released, and nothing else" *
+    doctest::description("~OwnedSlots does not release each slot from first to "
+                         "last - 1 once, also where nothing is thrown.")) {
+  const Tensor input = tensor(kDividend, {4});
+  const Named names{{input, "input"}};
+  const struct {
+    size_t first, last, taken;
+  } rows[] = {{0, 6, 0}, {0, 6, 2}, {0, 6, 6}, {2, 4, 0}, {2, 4, 1}, {3, 3, 0}};
+  for (const auto& row : rows) {
+    const std::string name = "a window {slots, " + std::to_string(row.first) +
+        ", " + std::to_string(row.last) + "} that ends after " +
+        std::to_string(row.taken) + " next(), and nothing is thrown";
+    REQUIRE_CLEAN(watch(kOps, [&](Watch& watched) {
+      std::vector<StableIValue> stack = make(kSix, input, true);
+      watched.call_kernel(
+          name,
+          function<Kernel*(size_t, size_t, size_t)>("wb03_window")(
+              row.first, row.last, row.taken),
+          Schema{kSix, {}},
+          stack.data(),
+          [](const StableIValue*) {});
+      for (size_t i = 0; i < kSix.size(); ++i) {
+        if (i < row.first + row.taken || i >= row.last) { // not in it
+          slots::release(kSix[i], stack[i]);
+        }
+      }
+    }));
+  }
+}
+
+TEST_CASE(
     "03.6 whatever is not given, nothing is left behind" *
     doctest::description("What was written is lost when something throws, or "
                          "released though nothing did.")) {
@@ -707,6 +738,54 @@ TEST_CASE(
         }
       }
     }
+  }
+}
+
+TEST_CASE(
+    "03.6 each slot is written, with a reference of its own" *
+    doctest::description("A slot still has the bits of an argument, or two "
+                         "slots have one reference.")) {
+  const Tensor input = tensor(kDividend, {4});
+  const Named names{{input, "input"}};
+  const std::string text = "\"longer than the small buffer\"";
+  const struct {
+    std::string type, value;
+  } rows[] = {
+      {"Tensor", "input"},
+      {"Tensor", "input"},
+      {"str", text},
+      {"str", text},
+      {"Tensor?", "input"},
+      {"Tensor?", "input"},
+      {"Tensor[]", "[input, input]"},
+      {"Tensor[]", "[input, input]"},
+      {"Tensor?", "None"},
+      {"int", slots::hex(0)},
+      {"float", slots::hex(0)},
+      {"Tensor", "input"}};
+  Schema schema;
+  std::vector<std::string> expected, given;
+  for (const auto& row : rows) {
+    schema.arguments.push_back("Tensor");
+    schema.returns.push_back(row.type);
+    expected.push_back(row.value);
+  }
+  REQUIRE_CLEAN(watch(kOps, [&](Watch& watched) {
+    std::vector<StableIValue> stack = make(schema.arguments, input, true);
+    const Ledger::Pause pause;
+    watched.call_kernel(
+        "a kernel that ends with from_values(slots, 12, x, x, text, text, "
+        "maybe, maybe, list, list, std::nullopt, 0, 0.0, x)",
+        function<Kernel*()>("wb03_each_twice")(),
+        schema,
+        stack.data(),
+        [&](const StableIValue* slots) {
+          given = drawn(schema.returns, slots);
+        });
+  }));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    INFO("slot ", i, ", of type ", schema.returns[i]);
+    CHECK(given[i] == expected[i]);
   }
 }
 
