@@ -57,6 +57,12 @@ constexpr OpDecl<Tensor(Tensor, int64_t, int64_t, int64_t)> narrow{
 constexpr OpDecl<std::vector<Tensor>(Tensor, int64_t)> unbind{
     "aten::unbind", "int"};
 constexpr OpDecl<void()> nothing{"wb05_probe::nothing", ""};
+template <size_t>
+using Int = int64_t;
+template <size_t... i>
+std::tuple<Int<i>...> ints(std::index_sequence<i...>);
+using Twenty = decltype(ints(std::make_index_sequence<20>()));
+constexpr OpDecl<Twenty()> count{"wb05_probe::count", ""};
 constexpr OpDecl<Tensor(Tensor, int64_t)> refuse{"wb05_probe::refuse", ""};
 constexpr OpDecl<void(Tensor, int64_t)> refuse_none{
     "wb05_probe::refuse", "none"};
@@ -73,6 +79,11 @@ constexpr OpDecl<void(Tensor, std::optional<Dtypes>)> maybe_list{
 constexpr OpDecl<Tensor(Tensor, int64_t, double, bool)> numbers{
     "wb05_probe::numbers", ""};
 
+void count_kernel(StableIValue* slots, uint64_t, uint64_t num_returns) {
+  for (uint64_t i = 0; i < num_returns; ++i) {
+    slots[i] = i + 1;
+  }
+}
 template <typename R>
 R refuse_kernel(const Tensor&, int64_t why) {
   STD_TORCH_CHECK(false, "refused because of ", why);
@@ -217,6 +228,10 @@ EXPORT Handle wb05_narrow(Handle input) {
 EXPORT void wb05_nothing() {
   call<probe::nothing>();
 }
+EXPORT void wb05_count(int64_t* out) {
+  std::apply(
+      [&](auto... number) { ((*out++ = number), ...); }, call<probe::count>());
+}
 EXPORT void wb05_refuse(Handle input, int64_t why) {
   call<probe::refuse>(probe::borrow(input), why);
 }
@@ -264,6 +279,9 @@ STABLE_TORCH_LIBRARY(wb05_probe, m) {
       "rarer(Tensor a, Device b, Device c, Layout d, MemoryFormat e, "
       "MemoryFormat f, str g, MemoryFormat? h, Tensor[] i) -> Tensor");
   m.def("nothing() -> ()");
+  m.def(
+      "count() -> (int, int, int, int, int, int, int, int, int, int, "
+      "int, int, int, int, int, int, int, int, int, int)"); // twenty
   m.def("refuse(Tensor x, int why) -> Tensor");
   m.def("refuse.none(Tensor x, int why) -> ()");
   m.def("refuse.two(Tensor x, int why) -> (Tensor, Tensor)");
@@ -272,6 +290,7 @@ STABLE_TORCH_LIBRARY(wb05_probe, m) {
 }
 STABLE_TORCH_LIBRARY_IMPL(wb05_probe, CompositeExplicitAutograd, m) {
   m.impl("nothing", [](StableIValue*, uint64_t, uint64_t) {});
+  m.impl("count", &probe::count_kernel);
   m.impl("refuse", TORCH_BOX(&probe::refuse_kernel<Tensor>));
   m.impl("refuse.none", TORCH_BOX(&probe::refuse_kernel<void>));
   m.impl("refuse.two", TORCH_BOX(&probe::refuse_kernel<probe::Two>));

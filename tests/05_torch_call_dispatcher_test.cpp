@@ -74,6 +74,7 @@ const std::map<std::string, Schema> kOps = {
     {"wb05::swiglu_mlp", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
     {"wb05_probe::everything", {kEverything, {"Tensor"}}},
     {"wb05_probe::nothing", {{}, {}}},
+    {"wb05_probe::count", {{}, std::vector<std::string>(20, "int")}},
     {"wb05_probe::refuse", {{"Tensor", "int"}, {"Tensor"}}},
     {"wb05_probe::refuse.none", {{"Tensor", "int"}, {}}},
     {"wb05_probe::refuse.two", {{"Tensor", "int"}, {"Tensor", "Tensor"}}},
@@ -415,6 +416,16 @@ TEST_CASE(
       rows = function<size_t(Handle)>("wb05_unbind")(input.get());
     }));
     CHECK(rows == 4);
+  }
+  SUBCASE("twenty numbers for no argument") {
+    std::vector<int64_t> expected, got(20);
+    for (int64_t i = 1; i <= 20; ++i) {
+      expected.push_back(i);
+    }
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
+      function<void(int64_t*)>("wb05_count")(got.data());
+    }));
+    CHECK(got == expected);
   }
   SUBCASE("3 and 4 in the call are an int and a float in the schema") {
     std::string text;
@@ -899,9 +910,11 @@ TEST_CASE(
   REQUIRE_CLEAN(wrong_declaration("aten::clamp.Tensor"));
   REQUIRE_CLEAN(
       watch(kOps, [&](Watch&) { adopt(clamp_max(self.get(), most.get())); }));
-  INFO("self is [1, 5, -3, 4], most is [2, 2, 2, 9]");
-  const auto result = values<float>(adopt(clamp_max(self.get(), most.get())));
-  CHECK(result == Floats{1, 2, -3, 4});
+  {
+    INFO("self is [1, 5, -3, 4], most is [2, 2, 2, 9]");
+    const auto result = values<float>(adopt(clamp_max(self.get(), most.get())));
+    CHECK(result == Floats{1, 2, -3, 4});
+  }
   const auto self_now = values<float>(self); // the caller's are good still
   const auto most_now = values<float>(most);
   CHECK(self_now == Floats{1, 5, -3, 4});
@@ -912,6 +925,33 @@ TEST_CASE(
     const Tensor limits = tensor<float>({NAN, 2, 2}, {3});
     const auto limited = texts(adopt(clamp_max(odd.get(), limits.get())));
     CHECK(limited == std::vector<std::string>{"nan", "nan", "2"});
+  }
+  // There is no lower limit, not even the least number of a dtype.
+  {
+    INFO("self is [-inf, -1e30, -1e5], most is [0]");
+    const Tensor low = tensor<float>({-INFINITY, -1e30f, -1e5f}, {3});
+    const Tensor limit = tensor<float>({0}, {1});
+    const auto limited = texts(adopt(clamp_max(low.get(), limit.get())));
+    CHECK(limited == std::vector<std::string>{"-inf", "-1e+30", "-100000"});
+  }
+  {
+    INFO("self is [-1e300], most is [0], of the dtype float64");
+    const Tensor low = tensor<double>({-1e300}, {1});
+    const Tensor limit = tensor<double>({0}, {1});
+    const auto limited =
+        values<double>(adopt(clamp_max(low.get(), limit.get())));
+    CHECK(limited == std::vector<double>{-1e300});
+  }
+  {
+    INFO("self is [-2 ** 63, 5], most is [2], of the dtype int64");
+    const Tensor low = tensor<int64_t>({INT64_MIN, 5}, {2});
+    const Tensor limit = tensor<int64_t>({2}, {1});
+    const Tensor result = adopt(clamp_max(low.get(), limit.get()));
+    if (result.scalar_type() != ScalarType::Long) {
+      FAIL("the result has another dtype: min=None is not what is passed");
+    }
+    const auto limited = values<int64_t>(result);
+    CHECK(limited == std::vector<int64_t>{INT64_MIN, 2});
   }
   const Tensor two = tensor<float>({1, 2}, {2}); // fits not with four
   REQUIRE_CLEAN(not_thrown([&] { adopt(clamp_max(self.get(), two.get())); }));
