@@ -5,6 +5,7 @@
 #include "testing/library.h"
 #include "testing/random.h"
 #include "testing/sparse.h"
+#include "testing/symbols.h"
 
 #include <doctest/doctest.h>
 
@@ -19,6 +20,10 @@
 #include <sstream>
 #include <thread>
 #include <vector>
+
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 using namespace workbook;
 using c10::BFloat16;
@@ -60,6 +65,27 @@ double silu(double x) {
   return x / (1 + std::exp(-x));
 }
 
+// While it lives, the thread takes a subnormal float for 0 and makes none, as
+// after torch.set_flush_denormal(True). On x86-64 only.
+class Flushing {
+#ifdef __SSE__
+ public:
+  Flushing() {
+    _mm_setcsr(before_ | 0x8040);
+  }
+  ~Flushing() {
+    _mm_setcsr(before_);
+  }
+
+ private:
+  unsigned before_ = _mm_getcsr();
+#else
+ public:
+  Flushing() {}
+  ~Flushing() {}
+#endif
+};
+
 // Calls `check(value)` with every finite value of T, with the point half-way to
 // the next value (a tie), and with the floats on either side of that point.
 template <class T, class Bits, class Check>
@@ -81,12 +107,12 @@ void for_all_roundings(const Check& check) {
   }
 }
 
-// The number of values in for_all_roundings() for which `convert` is wrong;
-// `beyond` is what the format gives where `nearest` is infinite.
-template <class T, class Bits, class Convert>
-int wrong_roundings(const Convert& convert, double beyond) {
+// For how many values of `for_all` `convert` is wrong; `beyond` is what the
+// format gives where `nearest` is infinite.
+template <class T, class ForAll, class Convert>
+int wrong_of(const ForAll& for_all, const Convert& convert, double beyond) {
   int wrong = 0;
-  for_all_roundings<T, Bits>([&](float value) {
+  for_all([&](float value) {
     double expected = nearest(kFormat<T>, value);
     if (std::isinf(expected)) {
       expected = std::copysign(beyond, expected);
@@ -101,6 +127,15 @@ int wrong_roundings(const Convert& convert, double beyond) {
     }
   });
   return wrong;
+}
+
+// The number of values in for_all_roundings() for which `convert` is wrong.
+template <class T, class Bits, class Convert>
+int wrong_roundings(const Convert& convert, double beyond) {
+  return wrong_of<T>(
+      [](const auto& check) { for_all_roundings<T, Bits>(check); },
+      convert,
+      beyond);
 }
 
 template <class T>
@@ -327,14 +362,25 @@ TEST_CASE(
   CHECK(std::signbit(widen(0x8000)));
   CHECK(widen(0x7f80) == INFINITY);
   CHECK(std::isnan(widen(0x7fc0)));
-  int wrong = 0;
-  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
-    const float got = widen(static_cast<uint16_t>(bits));
-    const float want = from_bits<BFloat16>(static_cast<uint16_t>(bits));
-    wrong += std::memcmp(&got, &want, sizeof(got)) != 0;
-  }
-  if (wrong != 0) {
+  const auto wrong_of_each = [&](uint32_t step) {
+    int wrong = 0;
+    for (uint32_t bits = 0; bits <= 0xffff; bits += step) {
+      const float got = widen(static_cast<uint16_t>(bits));
+      const float want = from_bits<BFloat16>(static_cast<uint16_t>(bits));
+      wrong += std::memcmp(&got, &want, sizeof(got)) != 0;
+    }
+    return wrong;
+  };
+  if (const int wrong = wrong_of_each(1); wrong != 0) {
     FAIL_CHECK(wrong, " of all 65,536 values are wrong");
+  }
+  // Bits that are only moved are the same in any mode of the processor.
+  const Flushing mode;
+  if (const int wrong = wrong_of_each(7); wrong != 0) {
+    FAIL_CHECK(
+        wrong,
+        " of 9,363 values are wrong where subnormals are flushed to 0 "
+        "(torch.set_flush_denormal)");
   }
 }
 
@@ -349,7 +395,28 @@ TEST_CASE(
   CHECK(rounded(1.0f) == 1.0f);
   CHECK(rounded(0x1.01p0f) == 1.0f);      // a tie: 1 is even
   CHECK(rounded(0x1.03p0f) == 0x1.04p0f); // a tie: up to the even one
-  CHECK(wrong_roundings<BFloat16, uint16_t>(rounded, kInf) == 0);
+  // And between a value and the next: one bit away from each of them, and from
+  // the tie, on either side. The values are even and odd, of either sign.
+  const auto for_all = [](const auto& check) {
+    for_all_roundings<BFloat16, uint16_t>(check);
+    for (uint32_t upper = 0; upper < 0xff00; upper += 0x101) {
+      for (uint32_t bit = 1; bit < 0x8000; bit *= 2) {
+        for (const uint32_t lower :
+             {bit, 0x8000 - bit, 0x8000 + bit, 0x10000 - bit}) {
+          check(from_bits<float>(upper << 16 | lower));
+        }
+      }
+    }
+  };
+  CHECK(wrong_of<BFloat16>(for_all, rounded, kInf) == 0);
+  CHECK(rounded(std::numeric_limits<float>::max()) == INFINITY);
+  CHECK(rounded(std::numeric_limits<float>::lowest()) == -INFINITY);
+  // A float that the processor is told to flush to 0 is rounded all the same.
+  const uint32_t flushed = [&] {
+    const Flushing mode;
+    return round(from_bits<float>(0x00018001u));
+  }();
+  CHECK(hex(flushed) == "0x2");
   CHECK(rounded(INFINITY) == INFINITY);
   CHECK(rounded(-INFINITY) == -INFINITY);
   // The same NaN for all of them, also for those whose payload is all in the
@@ -376,55 +443,72 @@ TEST_CASE(
   CHECK(saturated(1e30f) == 57344);
   CHECK(saturated(INFINITY) == 57344);
   CHECK(saturated(-INFINITY) == -57344);
+  CHECK(saturated(std::numeric_limits<float>::max()) == 57344);
+  CHECK(saturated(std::numeric_limits<float>::lowest()) == -57344);
   CHECK(std::isnan(saturated(kNaN)));
   CHECK(std::isnan(saturated(-kNaN)));
   CHECK(wrong_roundings<Float8_e5m2, uint8_t>(saturated, 57344) == 0);
 }
 
+namespace {
+
+// Every gate from -87 up, or each so many, by a function of the bits.
+template <class T>
+void check_gates(
+    uint16_t (*silu_and_mul)(uint16_t, uint16_t),
+    std::initializer_list<float> ups,
+    uint32_t step = 1) {
+  double worst = 0;
+  float worst_gate = 0, worst_up = 0, worst_got = 0;
+  for (const float factor : ups) {
+    const T up(factor);
+    for (uint32_t bits = 0; bits <= 0xffff; bits += step) {
+      const auto gate = from_bits<T>(static_cast<uint16_t>(bits));
+      const double x = static_cast<float>(gate);
+      if (!(x >= -87 && x < INFINITY)) {
+        continue; // e^-x overflows a float, or x is special: checked below
+      }
+      const float got = from_bits<T>(silu_and_mul(gate.x, up.x));
+      const double exact = silu(x) * static_cast<float>(up);
+      if (std::abs(exact) > kFormat<T>.max) {
+        continue;
+      }
+      const double error = ulp_error(kFormat<T>, got, exact);
+      if (error > worst) {
+        worst = error;
+        worst_gate = static_cast<float>(gate);
+        worst_up = static_cast<float>(up);
+        worst_got = got;
+      }
+    }
+  }
+  INFO(
+      "the worst of all ",
+      dtype_name<T>(),
+      " gates from -87 up: gate ",
+      worst_gate,
+      ", up ",
+      worst_up,
+      ", got ",
+      worst_got,
+      ", exact ",
+      silu(worst_gate) * worst_up);
+  constexpr double allowed = kTolerance<T>; // ulp
+  CHECK(worst <= allowed);
+}
+
+} // namespace
+
 TEST_CASE(
     "01.4 silu_and_mul is computed in float and rounded once" *
     doctest::description(
         "The result is rounded more than once, or is another function.")) {
-  const auto silu_and_mul =
-      function<uint16_t(uint16_t, uint16_t)>("wb01_silu_and_mul_bfloat16");
-  const auto check_times = [&](std::initializer_list<float> ups) {
-    double worst = 0;
-    float worst_gate = 0, worst_up = 0, worst_got = 0;
-    for (const float factor : ups) {
-      const BFloat16 up(factor);
-      for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
-        const auto gate = from_bits<BFloat16>(static_cast<uint16_t>(bits));
-        const double x = static_cast<float>(gate);
-        if (!(x >= -87 && x < INFINITY)) {
-          continue; // e^-x overflows a float, or x is special: checked below
-        }
-        const float got = from_bits<BFloat16>(silu_and_mul(gate.x, up.x));
-        const double exact = silu(x) * static_cast<float>(up);
-        if (std::abs(exact) > kFormat<BFloat16>.max) {
-          continue;
-        }
-        const double error = ulp_error(kFormat<BFloat16>, got, exact);
-        if (error > worst) {
-          worst = error;
-          worst_gate = static_cast<float>(gate);
-          worst_up = static_cast<float>(up);
-          worst_got = got;
-        }
-      }
-    }
-    INFO(
-        "the worst of all gates from -87 up: gate ",
-        worst_gate,
-        ", up ",
-        worst_up,
-        ", got ",
-        worst_got,
-        ", exact ",
-        silu(worst_gate) * worst_up);
-    CHECK(worst <= kTolerance<BFloat16>); // ulp
-  };
-  check_times({1.0f, 0.333f, -3.0f, 1e-4f, 300.0f});
-  check_times({1e37f}); // which overflows if it is multiplied first
+  using OfBits = uint16_t(uint16_t, uint16_t);
+  const auto silu_and_mul = function<OfBits>("wb01_silu_and_mul_bfloat16");
+  check_gates<BFloat16>(silu_and_mul, {1.0f, 0.333f, -3.0f, 1e-4f, 300.0f});
+  check_gates<BFloat16>(silu_and_mul, {1e37f}); // overflows if multiplied first
+  const auto of_halves = function<OfBits>("wb01_silu_and_mul_half");
+  check_gates<Half>(of_halves, {0.333f, 300.0f}, 13);
   const auto at = [&](float gate, float up = 1) {
     return static_cast<float>(
         from_bits<BFloat16>(silu_and_mul(BFloat16(gate).x, BFloat16(up).x)));
@@ -453,7 +537,8 @@ TEST_CASE(
   }
   const auto of_doubles =
       function<double(double, double)>("wb01_silu_and_mul_double");
-  for (const double gate : {-1.1, 0.1, 0.7, 3.3, 500.1}) {
+  // From -89 down e^-x has no float, from -710 down no double.
+  for (const double gate : {-700.1, -100.1, -1.1, 0.1, 0.7, 3.3, 500.1, 1e99}) {
     const double exact = silu(gate) * 0.3;
     const double error = std::abs(of_doubles(gate, 0.3) / exact - 1);
     INFO(
@@ -464,6 +549,9 @@ TEST_CASE(
         " of the result");
     CHECK(error < 1e-15);
   }
+  CHECK(of_doubles(-1000, 2) == 0);
+  CHECK(std::signbit(of_doubles(-1000, 2)));
+  CHECK(std::isnan(of_doubles(-kInf, 2)));
 }
 
 namespace {
@@ -497,7 +585,7 @@ TEST_CASE(
     Random random;
     for (int i = 0; i < 100; ++i) {
       Sizes sizes;
-      for (int64_t j = random.integer(1, 12); j > 0; --j) {
+      for (int64_t j = random.integer(1, 100); j > 0; --j) {
         sizes.push_back(2 * random.integer(0, int64_t{1} << 40));
       }
       Sizes expected = sizes;
@@ -590,8 +678,13 @@ TEST_CASE(
   }
   SUBCASE("another dtype is refused, and nothing is written") {
     double buffer[64] = {};
-    for (const ScalarType dtype :
-         {ScalarType::Int, ScalarType::Bool, ScalarType::ComplexFloat}) {
+    constexpr auto kAll = static_cast<int8_t>(ScalarType::NumOptions);
+    for (int8_t number = 0; number < kAll; ++number) { // Undefined is one
+      const auto dtype = static_cast<ScalarType>(number);
+      if (dtype == ScalarType::Double || dtype == ScalarType::Float ||
+          dtype == ScalarType::Half || dtype == ScalarType::BFloat16) {
+        continue;
+      }
       CHECK(
           refused(dtype, buffer + 32, buffer, {1, 2}) ==
           Contains(toString(dtype)));
@@ -617,6 +710,20 @@ TEST_CASE(
         Contains("input must have 2 dimensions, got 1"));
     CHECK(with(nullptr, buffer, {1, 2}) == Contains("out must not be null"));
     CHECK(with(buffer, nullptr, {1, 2}) == Contains("input must not be null"));
+  }
+}
+
+TEST_CASE(
+    "01.6 the library needs nothing of libtorch" *
+    doctest::description(
+        "The library asks for a function of libtorch, which need not be in the "
+        "process: all of its types are in the headers.")) {
+  for (const std::string& symbol :
+       undefined_symbols(library_symbol("wb01_silu_and_mul"))) {
+    INFO("the library needs ", symbol);
+    for (const char* const name : {"torch", "N2at", "N3c10"}) {
+      CHECK(symbol.find(name) == std::string::npos);
+    }
   }
 }
 
@@ -652,6 +759,9 @@ TEST_CASE(
       check_problem(Problem<float>(5, 8, row_stride, stride, random));
     }
   }
+  // Rows that are longer than a buffer on the stack.
+  check_problem(Problem<float>(2, 1500, 1, 2, random));
+  check_problem(Problem<BFloat16>(1, 20'001, 1, 0, random));
   check_far<BFloat16>(kFar, 1);
   check_far<BFloat16>(kFar, 2);
   check_far<BFloat16>(1, kFar);

@@ -62,12 +62,19 @@ EXPORT uint8_t wb01_saturate_to_float8(float value) {
   return wb::saturate_to_float8(value).x;
 }
 
-// silu(gate) * up on the bits of one BFloat16 each.
+// silu(gate) * up on the bits of one BFloat16, or Half, each.
 EXPORT uint16_t wb01_silu_and_mul_bfloat16(uint16_t gate, uint16_t up) {
   using wb::BFloat16;
   return wb::silu_and_mul(
              BFloat16(gate, BFloat16::from_bits()),
              BFloat16(up, BFloat16::from_bits()))
+      .x;
+}
+
+EXPORT uint16_t wb01_silu_and_mul_half(uint16_t gate, uint16_t up) {
+  using torch::headeronly::Half;
+  return wb::silu_and_mul(
+             Half(gate, Half::from_bits()), Half(up, Half::from_bits()))
       .x;
 }
 

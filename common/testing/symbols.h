@@ -1,5 +1,5 @@
-// What a loaded library shows to others: its symbols as `nm -D --defined-only`
-// prints them.
+// What a loaded library shows to others, and what it needs of them: its symbols
+// as `nm -D --defined-only` and `nm -D --undefined-only` print them.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 namespace workbook {
 
 // Of the library in which `inside` is any address.
-inline std::vector<std::string> defined_symbols(const void* inside) {
+inline std::vector<std::string> symbols(const void* inside, bool defined) {
   Dl_info info;
   if (dladdr(inside, &info) == 0) {
     return {};
@@ -31,7 +31,7 @@ inline std::vector<std::string> defined_symbols(const void* inside) {
   for (size_t i = 0; i < sections.size(); ++i) {
     at(header.e_shoff + i * sizeof(ElfW(Shdr)), sections[i]);
   }
-  std::vector<std::string> symbols;
+  std::vector<std::string> found;
   for (const auto& section : sections) {
     if (section.sh_type == SHT_DYNSYM) {
       const char* const names =
@@ -39,13 +39,21 @@ inline std::vector<std::string> defined_symbols(const void* inside) {
       for (size_t i = 0; i < section.sh_size; i += sizeof(ElfW(Sym))) {
         ElfW(Sym) symbol;
         at(section.sh_offset + i, symbol);
-        if (symbol.st_shndx != SHN_UNDEF) {
-          symbols.emplace_back(names + symbol.st_name);
+        if ((symbol.st_shndx != SHN_UNDEF) == defined) {
+          found.emplace_back(names + symbol.st_name);
         }
       }
     }
   }
-  return symbols;
+  return found;
+}
+
+inline std::vector<std::string> defined_symbols(const void* inside) {
+  return symbols(inside, true);
+}
+
+inline std::vector<std::string> undefined_symbols(const void* inside) {
+  return symbols(inside, false);
 }
 
 // "" unless something of namespace wb is visible to other libraries: the first
