@@ -318,6 +318,30 @@ struct Huge {
   Tensor input, out;
 };
 
+// While it lives, what aten::new_empty makes on the CPU lies in this memory.
+class NewEmpty {
+ public:
+  explicit NewEmpty(const Sparse<BFloat16>& memory)
+      : library_(StableLibrary::Kind::IMPL, "aten", "CPU", "", 0) {
+    memory_ = &memory;
+    library_.impl("new_empty", TORCH_BOX(&make));
+  }
+
+ private:
+  static Tensor make(
+      const Tensor& /*self*/,
+      const Sizes& sizes,
+      std::optional<ScalarType>,
+      std::optional<torch::headeronly::Layout>,
+      std::optional<torch::stable::Device>,
+      std::optional<bool>) {
+    return Huge::of(*memory_, sizes);
+  }
+
+  static inline const Sparse<BFloat16>* memory_ = nullptr;
+  StableLibrary library_;
+};
+
 // [..., 2d] -> [..., d].
 Sizes halved(Sizes sizes) {
   sizes.back() /= 2;
@@ -372,9 +396,9 @@ TEST_CASE(
     doctest::description("The kernel does not take each slot once, as what the "
                          "schema says of it.")) {
   Random random;
-  SUBCASE("slot 0 holds out, which is [2, 4], and slot 1 input, [2, 8]") {
-    const Tensor out = random_tensor<float>({2, 4}, random);
-    const Tensor input = random_tensor<float>({2, 8}, random);
+  const auto check_slots = [&](const Sizes& sizes) {
+    const Tensor out = random_tensor<float>(halved(sizes), random);
+    const Tensor input = random_tensor<float>(sizes, random);
     const Named names{{out, "out"}, {input, "input"}};
     const BoxedKernel kernel = kernel_of("silu_and_mul.out");
     REQUIRE((kernel != nullptr));
@@ -386,6 +410,13 @@ TEST_CASE(
       watched.call_kernel(
           "wb04::silu_and_mul.out", kernel, schema, stack, [](auto*) {});
     }));
+  };
+  SUBCASE("slot 0 holds out, which is [2, 4], and slot 1 input, [2, 8]") {
+    check_slots({2, 8});
+  }
+  SUBCASE("a handle is released also where there are no elements") {
+    check_slots({0, 8});
+    check_slots({3, 0});
   }
   SUBCASE("every shape, and nothing beside out is written") {
     for_each_dtype([&](auto zero) {
@@ -644,6 +675,12 @@ TEST_CASE(
       const Tensor out = out_of(swiglu(input, std::nullopt, 1.702, limit));
       CHECK(difference<float>(out, want({}, 1.702, limit), 40) == "");
     }
+    const Tensor wide = random_tensor<double>({5, 12}, random);
+    const auto clamped =
+        std::get<0>(swiglu(wide, std::nullopt, 1, 0.1)); // as a double
+    CHECK(
+        difference<double>(
+            clamped, exact(elements<double>(wide), 6, {}, 1, 0.1), 40) == "");
     const Tensor huge = tensor<double>({1e300, 2}, {2}); // no limit at all
     CHECK(elements<double>(std::get<0>(swiglu(huge)))[0] == 2e300);
     for_each_dtype([&](auto zero) {
@@ -958,6 +995,27 @@ TEST_CASE(
     const Tensor first = backward(grad, input);
     CHECK(first.data_ptr() != backward(grad, input).data_ptr());
   }
+  SUBCASE("more elements than 32 bits can count") {
+    constexpr int64_t kRows = (int64_t{1} << 31) + 5;
+    const Huge huge(kRows, 1); // its out is the gradient
+    huge.set(kRows - 1, 0, 3, 4);
+    huge.set(kRows - 2, 0, 1, 2);
+    huge.memory_out.data()[kRows - 1] = 5.0f;
+    huge.memory_out.data()[kRows - 2] = 6.0f;
+    const Sparse<BFloat16> memory(2 * kRows);
+    const NewEmpty in_memory(memory);
+    const auto text = [&] {
+      const Set only(ends, 2);
+      return refusal([&] { silu_and_mul_backward(huge.out, huge.input); });
+    }();
+    CHECK(text == kNothingThrown);
+    const auto want = exact_gradient({6, 5}, {1, 2, 3, 4}, 1);
+    for (int i = 0; i < 4; ++i) {
+      INFO("element ", i - 4, " from the end of the gradient");
+      const float got = memory.data()[2 * kRows - 4 + i];
+      CHECK(got == static_cast<float>(BFloat16(static_cast<float>(want[i]))));
+    }
+  }
   SUBCASE("a gradient of another rank is refused") {
     const Tensor input = random_tensor<float>({2, 6}, random);
     const Tensor grad = random_tensor<float>({6}, random);
@@ -997,6 +1055,8 @@ TEST_CASE(
          {Sizes{2, 4},
           Sizes{2, 2},
           Sizes{3, 3},
+          Sizes{3, 2}, // as many elements
+          Sizes{6},
           Sizes{5, 2, 3},
           Sizes{3},
           Sizes{}}) {
@@ -1045,6 +1105,29 @@ TEST_CASE(
     CHECK(refusal([&] { // both have two bytes
             silu_and_mul_out(brains, halves);
           }) == Contains("Half"));
+  }
+  SUBCASE("no text is made where the checks hold") {
+    // No element, and sizes whose text is long.
+    const Sizes sizes{0, 1 << 20, 1 << 20, 1 << 10, 1 << 10};
+    const Tensor in = random_float(sizes);
+    const Tensor out = random_float(halved(sizes));
+    const BoxedKernel kernel = kernel_of("silu_and_mul.out");
+    REQUIRE((kernel != nullptr));
+    const auto allocated = [&](const auto& take) {
+      StableIValue stack[] = {
+          slots::make("Tensor", out.get(), true),
+          slots::make("Tensor", in.get(), true)};
+      const Ledger ledger;
+      take(stack);
+      return Ledger::allocated();
+    };
+    const size_t by_two_tensors = allocated([](StableIValue* stack) {
+      torch::stable::detail::to<Tensor>(stack[0]);
+      torch::stable::detail::to<Tensor>(stack[1]);
+    });
+    const size_t by_the_kernel =
+        allocated([&](StableIValue* stack) { kernel(stack, 2, 0); });
+    CHECK(by_the_kernel <= by_two_tensors + 2); // a check may copy the sizes
   }
   SUBCASE("what is given is right too") {
     const Tensor odd = random_float({2, 5});

@@ -60,6 +60,10 @@ int Ledger::deletions(const void* address) {
   return block == nullptr ? kUnknown : block->deletions;
 }
 
+size_t Ledger::allocated() {
+  return size;
+}
+
 size_t Ledger::alive() {
   return count([](const Block& block) { return block.deletions == 0; });
 }
