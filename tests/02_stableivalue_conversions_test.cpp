@@ -66,14 +66,28 @@ struct Failing<kFunction> {
     return fails() ? TORCH_FAILURE : kFunction(arguments...);
   }
 };
+// Succeeds, and gives a size that is 2^63 - 1 larger: no memory holds so much,
+// and whoever cuts it down to 32 bits finds one less than there is.
+template <auto kFunction>
+struct Longer;
+template <class T, AOTITorchError (*kFunction)(T, size_t*)>
+struct Longer<kFunction> {
+  static AOTITorchError call(T handle, size_t* size) {
+    const AOTITorchError code = kFunction(handle, size);
+    *size += fails() ? (size_t{1} << 63) - 1 : 0;
+    return code;
+  }
+};
 struct Shim {
   const char* name;
-  void (*failing)();
+  void (*instead)();
 };
-#define SHIM(name)                                                \
-  Shim {                                                          \
-#name, reinterpret_cast < void (*)()>(&Failing <&name>::call) \
-  }
+template <template <auto> class Function, auto kFunction>
+Shim shim(const char* name) {
+  return {name, reinterpret_cast<void (*)()>(&Function<kFunction>::call)};
+}
+#define SHIM(name) shim<Failing, &name>(#name)
+#define LONGER(name) shim<Longer, &name>(#name)
 const Shim kNewTensorHandle = SHIM(aoti_torch_new_tensor_handle);
 const Shim kNewStringHandle = SHIM(torch_new_string_handle);
 const Shim kStringCStr = SHIM(torch_string_c_str);
@@ -83,6 +97,8 @@ const Shim kListPushBack = SHIM(torch_list_push_back);
 const Shim kListSize = SHIM(torch_list_size);
 const Shim kListGetItem = SHIM(torch_list_get_item);
 const Shim kListSetItem = SHIM(torch_list_set_item);
+const Shim kStringLonger = LONGER(torch_string_length);
+const Shim kListLonger = LONGER(torch_list_size);
 
 // The same for the headers in this program: the n-th new handle of a tensor.
 int handles_until_failure = 0;
@@ -503,19 +519,24 @@ void check_released(const Kernel& kernel, const Make& make) {
 }
 
 // A call in which the n-th call of a shim fails throws, and nothing is left
-// behind. (`release` must not throw.)
+// behind. (`release` must not throw.) Or it succeeds, if it may.
 void check_failure(
-    const Shim& shim, const Kernel& kernel, const Make& make, int n = 1) {
-  const bool throws = kernel.op.rfind("release", 0) != 0;
+    const Shim& shim,
+    const Kernel& kernel,
+    const Make& make,
+    int n = 1,
+    bool may_succeed = false) {
+  const bool throws = !may_succeed && kernel.op.rfind("release", 0) != 0;
   const Replaced in_library(
       reinterpret_cast<const void*>(kernel_of(kernel.op)),
       shim.name,
-      shim.failing);
+      shim.instead);
   require_clean(
       kernel, watch({}, [&](Watch& watched) {
         const std::string text = thrown([&] {
-          call_watched(
-              watched, kernel, make, false, [&] { calls_until_failure = n; });
+          call_watched(watched, kernel, make, may_succeed, [&] {
+            calls_until_failure = n;
+          });
         });
         calls_until_failure = 0;
         if (throws && text.empty()) {
@@ -523,7 +544,15 @@ void check_failure(
               std::string(shim.name) +
               " failed, and the code that it returned was not looked at");
         }
+        if (text.find(" came back for ") != std::string::npos) {
+          throw std::runtime_error(text);
+        }
       }));
+}
+// `to` does not cut the size down that it is given.
+void check_not_cut(const Shim& longer, Kernel kernel, const Make& make) {
+  kernel.from = kernel.to;
+  check_failure(longer, kernel, make, 1, true);
 }
 // Each of the first calls in turn: `release` may ask in vain after them.
 void check_failures(
@@ -532,7 +561,7 @@ void check_failures(
     const Replaced in_library(
         reinterpret_cast<const void*>(kernel_of(kernel.op)),
         shim.name,
-        shim.failing);
+        shim.instead);
     calls = 0;
     StableIValue slot = make();
     kernel_of(kernel.op)(&slot, 1, 1);
@@ -821,6 +850,8 @@ TEST_CASE(
     REQUIRE_CLEAN(left_behind(
         "a string", [&] { to_string(call("raw_str", from_string(value))); }));
   }
+  const std::string longer(70000, 'x'); // than 16 bits count
+  CHECK(to_string(call("echo_str", from_string(longer))) == longer);
   const auto make = [&] { return from_string(text); };
   const auto empty = [] { return from_string(""); };
   const Kernel released = releases("release_str", "str", "std::string");
@@ -835,6 +866,9 @@ TEST_CASE(
   SUBCASE("the length cannot be had") {
     check_failures(1, kStringLength, kString, make);
     check_failures(1, kStringLength, kString, empty);
+  }
+  SUBCASE("the length needs 64 bits") {
+    check_not_cut(kStringLonger, kString, make);
   }
   SUBCASE("no new string can be made") {
     check_failure(kNewStringHandle, kString, make);
@@ -980,6 +1014,9 @@ TEST_CASE(
     const auto echoed = theirs::to<Ints>(call("echo_ints", bits(many)));
     CHECK(echoed.size() == many.size());
   }
+  SUBCASE("the size of the list needs 64 bits") {
+    check_not_cut(kListLonger, kInts, ints({0, 0, 0}));
+  }
   SUBCASE("a function of libtorch's fails") {
     const auto three = ints({0, 0, 0}); // none is left to be released
     check_failures(1, kNewList, kInts, three);
@@ -1116,7 +1153,10 @@ TEST_CASE(
       return from_slots({dtypes(good), dtypes(good)});
     };
     check_failures(3, kNewList, kNestedDtypes, nested);
-    check_failures(4, kListSetItem, kNestedDtypes, nested);
+    check_failures(2, kListSetItem, kNestedDtypes, nested);
+    // A `release` that zeroes what it releases may make the calls after these.
+    check_failure(kListSetItem, kNestedDtypes, nested, 3, true);
+    check_failure(kListSetItem, kNestedDtypes, nested, 4, true);
   }
   SUBCASE("no handle can be made for the third of four tensors") {
     check_failure(kNewTensorHandle, kTensors, four, 3);
