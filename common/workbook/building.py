@@ -101,7 +101,8 @@ def configure(chapter: Chapter, folder: Path,
     if is_configured(build, cxx):
         return None
     words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
-                   f"-DTORCH_ROOT:PATH={torch_root()}"]
+                   f"-DTORCH_ROOT:PATH={torch_root()}",
+                   "-DCMAKE_CXX_COMPILER_LAUNCHER="]
     if python:
         words += ["-DACTIVATION_CUDA=OFF", f"-DPython_EXECUTABLE={sys.executable}",
                   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",  # half the time of -O3

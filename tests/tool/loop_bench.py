@@ -10,10 +10,12 @@ the step is undone, so that it is the one the learner is at; each text of its fi
 was never there before. `verdict` is from the save to what is wrong with this step,
 or that it passes, `cpu` what the processors did until then; `all` is to the end of
 the check, with the other steps. Other work (`load`) makes all but `cpu` longer.
+With chapters named, FILE keeps what it has of the others on this machine.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import statistics
 import tempfile
@@ -130,7 +132,18 @@ def main() -> None:
             if not arguments.chapters or chapter.number in arguments.chapters:
                 result["chapters"].append(measure(checkout, chapter))
     if arguments.json:
+        if arguments.chapters and arguments.json.exists():
+            result["chapters"] = joined(
+                json.loads(arguments.json.read_text()), result)
         arguments.json.write_text(as_text(result))
+
+
+def joined(before: dict, now: dict) -> list[dict]:
+    """The chapters of both, if one machine measured them; the newer counts."""
+    if {**before, "chapters": []} != {**now, "chapters": []}:
+        return now["chapters"]
+    rows = {row["chapter"]: row for row in [*before["chapters"], *now["chapters"]]}
+    return [rows[number] for number in sorted(rows)]
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ With a file or more, only those tests are run, by pytest:
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from workbook import nvcc, screen
 from workbook.building import build_root
 from workbook.installed import install_with_torch
-from workbook.project import ROOT, CannotRun
+from workbook.project import BUILD, ROOT, CannotRun
 from workbook.project import run as run_program
 
 TITLES = {"learn": "Solutions under AddressSanitizer, UBSan, LeakSanitizer",
@@ -51,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         counts += _stage(title, ["ctest", "--preset", preset,
                                  "--parallel", os.cpu_count()], _of_ctest)
     _install_what_tests_need()
+    _compile_once()
     counts += _stage("Rules, tool and templates", [
         sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
         "-n", "auto", "--dist", "loadgroup", *(["--full"] * arguments.full)],
@@ -63,6 +66,20 @@ def run(arguments: argparse.Namespace) -> int:
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
     return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def _compile_once() -> None:
+    """What several tests compile alike, in folders of their own. A run begins
+    with nothing. Learner builds do without: no two of their texts are alike."""
+    ccache = shutil.which("ccache")
+    if ccache is None:
+        return
+    cache = BUILD / "ccache"
+    shutil.rmtree(cache, ignore_errors=True)
+    os.environ |= {f"CMAKE_{language}_COMPILER_LAUNCHER": ccache
+                   for language in ("C", "CXX", "CUDA")}
+    os.environ |= {"CCACHE_DIR": str(cache), "CCACHE_NOHASHDIR": "1",
+                   "CCACHE_BASEDIR": tempfile.gettempdir()}
 
 
 def _stage(title: str, command: list, count: Callable[[str], Counter[str]]
