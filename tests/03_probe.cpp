@@ -146,8 +146,8 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
       call_by_name<>("wb03_probe::absent", "");
     }
     constexpr int64_t n = 0;
-    const auto [same] =
-        call_by_name<Tensor>("wb03_probe::wide", "", x, n, n, n, n, n, n);
+    const auto [same] = call_by_name<Tensor>(
+        "wb03_probe::wide", "", x, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n);
     from_values(slots, num_returns, same);
     return;
   }
@@ -156,13 +156,9 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   from_values(slots, num_returns, below);
 }
 
-// wide(Tensor x, int a, ..., int f) -> Tensor: x. No op here has more slots.
-void wide(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
-  const auto values =
-      to_values<Tensor, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>(
-          slots, num_args);
-  from_values(slots, num_returns, std::get<0>(values));
-}
+// wide(Tensor x, int a, ..., int o) -> Tensor: x, passed on as it is. No op
+// here has more slots.
+void wide(StableIValue*, uint64_t, uint64_t) {}
 
 void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   to_values<>(slots, num_args);
@@ -207,8 +203,9 @@ EXPORT AtenTensorHandle wb03_square(AtenTensorHandle input) {
 }
 EXPORT void wb03_multiply_into(
     AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle other) {
+  const wb::Tensor mine = probe::borrow(out); // one, where self is out
   wb::multiply_into(
-      probe::borrow(out), probe::borrow(self), probe::borrow(other));
+      mine, self == out ? mine : probe::borrow(self), probe::borrow(other));
 }
 EXPORT probe::Kernel* wb03_gate_and_up() {
   return &wb::boxed_gate_and_up;
@@ -301,7 +298,9 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
       "six(Tensor a, ScalarType? b, Tensor[] c, str d, Tensor?[] e, "
       "ScalarType f) -> ()");
   m.def("nest(Tensor x, int depth, bool fail) -> Tensor");
-  m.def("wide(Tensor x, int a, int b, int c, int d, int e, int f) -> Tensor");
+  m.def(
+      "wide(Tensor x, int a, int b, int c, int d, int e, int f, int g, int h, "
+      "int i, int j, int k, int l, int m, int n, int o) -> Tensor");
   m.def("nothing() -> ()");
   m.def("count() -> (int, int, int)");
 }
