@@ -2,6 +2,7 @@
 // Expected values come from double and std::nearbyint, never from bits.
 #include "testing/checks.h"
 #include "testing/compare.h"
+#include "testing/ledger.h"
 #include "testing/library.h"
 #include "testing/random.h"
 #include "testing/sparse.h"
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <limits>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -143,6 +145,37 @@ int wrong_constructor(double beyond) {
   using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>;
   return wrong_roundings<T, Bits>(
       [](float value) { return static_cast<float>(T(value)); }, beyond);
+}
+
+// Calls `call(i)`, and others after it, which must not change what the library
+// has in static variables: another thread would find it there.
+template <class Call>
+void check_keeps_nothing(const Call& call) {
+  const void* const inside = library_symbol("wb01_silu_and_mul");
+  for (int i = 0; i < 8; ++i) {
+    call(i); // what is made once is made now
+  }
+  const uint64_t before = statics(inside);
+  for (int i = 0; i < 8; ++i) {
+    call(i);
+    const bool changes_a_static_variable = statics(inside) != before;
+    INFO("all threads share it, and another one would find it there");
+    CHECK_FALSE(changes_a_static_variable);
+  }
+}
+
+// What an export throws: a std::runtime_error, as it promises.
+template <class Call>
+doctest::String error_of(const Call& call) {
+  return refusal([&] {
+    try {
+      call();
+    } catch (const std::runtime_error&) {
+      throw;
+    } catch (const std::exception&) {
+      throw std::runtime_error("(another exception than std::runtime_error)");
+    }
+  });
 }
 
 // The exported silu_and_mul, typed.
@@ -286,6 +319,38 @@ void check_non_temporal(size_t offset, Random& random) {
       static_cast<float>(out[offset + d]) == static_cast<float>(T(-12345.0f)));
 }
 
+// A result of more than 1 MiB of rows that overlap: every 61st element.
+template <class T>
+void check_large(int64_t row_stride, int64_t stride, Random& random) {
+  constexpr int64_t d = 1021;
+  constexpr int64_t rows = (1 << 20) / (d * int64_t{sizeof(T)}) + 1;
+  const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
+  std::vector<T> input(static_cast<size_t>(last + 1));
+  for (T& value : input) {
+    value = random.normal<T>(4);
+  }
+  std::vector<T> out(rows * d);
+  silu_and_mul(out.data(), input.data(), {rows, 2 * d}, {row_stride, stride});
+  std::vector<T> got;
+  std::vector<double> exact;
+  for (int64_t i = 0; i < rows * d; i += 61) {
+    const T* const gate = &input[i / d * row_stride + i % d * stride];
+    got.push_back(out[static_cast<size_t>(i)]);
+    exact.push_back(
+        silu(static_cast<double>(gate[0])) *
+        static_cast<double>(gate[d * stride]));
+  }
+  INFO(
+      "1 MiB of ",
+      dtype_name<T>(),
+      ", strides [",
+      row_stride,
+      ", ",
+      stride,
+      "]");
+  CHECK(first_difference<T>(got, exact, kTolerance<T>) == "");
+}
+
 // Every gate from -87 up, in rows that are too short for a tile.
 template <class T>
 void check_all_gates(float factor) {
@@ -338,7 +403,7 @@ doctest::String refused(
     const void* input,
     const std::vector<int64_t>& sizes) {
   const std::vector<int64_t> strides(sizes.size(), 1);
-  return refusal([&] { silu_and_mul(dtype, out, input, sizes, strides); });
+  return error_of([&] { silu_and_mul(dtype, out, input, sizes, strides); });
 }
 
 template <class Check>
@@ -382,6 +447,7 @@ TEST_CASE(
         " of 9,363 values are wrong where subnormals are flushed to 0 "
         "(torch.set_flush_denormal)");
   }
+  check_keeps_nothing([&](int i) { widen(static_cast<uint16_t>(i << 7)); });
 }
 
 TEST_CASE(
@@ -427,6 +493,7 @@ TEST_CASE(
     const std::string got = hex(round(from_bits<float>(bits)));
     CHECK(got == "0x7fc0");
   }
+  check_keeps_nothing([&](int i) { round(1.0f + static_cast<float>(i)); });
 }
 
 TEST_CASE(
@@ -447,7 +514,17 @@ TEST_CASE(
   CHECK(saturated(std::numeric_limits<float>::lowest()) == -57344);
   CHECK(std::isnan(saturated(kNaN)));
   CHECK(std::isnan(saturated(-kNaN)));
+  // Signalling ones too, which lie in memory that nobody has written.
+  for (const uint32_t bits :
+       {0x7f800001u, 0x7fa00000u, 0x7fbfffffu, 0x7fffffffu}) {
+    INFO("the NaN ", hex(bits), ", of either sign");
+    CHECK(std::isnan(saturated(from_bits<float>(bits))));
+    CHECK(std::isnan(saturated(from_bits<float>(bits | 0x80000000u))));
+  }
   CHECK(wrong_roundings<Float8_e5m2, uint8_t>(saturated, 57344) == 0);
+  check_keeps_nothing([&](int i) {
+    saturate((i % 2 == 0 ? 1e5f : -4.0f) * static_cast<float>(i + 1));
+  });
 }
 
 namespace {
@@ -522,6 +599,14 @@ TEST_CASE(
   CHECK(at(INFINITY) == INFINITY);
   CHECK(std::isnan(at(-INFINITY)));
   CHECK(std::isnan(at(kNaN)));
+  for (const uint16_t nan : {0x7f81, 0xffbf}) { // signalling
+    const uint16_t one = 0x3f80;
+    INFO("the NaN ", hex(nan));
+    CHECK(std::isnan(from_bits<BFloat16>(silu_and_mul(nan, one))));
+    CHECK(std::isnan(from_bits<BFloat16>(silu_and_mul(one, nan))));
+  }
+  const auto of_doubles =
+      function<double(double, double)>("wb01_silu_and_mul_double");
   // Zeros, infinities and NaN go through the product, with their signs.
   for (const float gate : {0.0f, -0.0f, INFINITY, -INFINITY, kNaN}) {
     for (const float up : {0.0f, -0.0f, 2.0f, -2.0f, INFINITY, kNaN}) {
@@ -529,16 +614,27 @@ TEST_CASE(
       const double exact = silu(gate) * up;
       const float got = at(gate, up);
       CHECK(std::isnan(got) == std::isnan(exact));
+      const double of_double = of_doubles(gate, up);
+      CHECK(std::isnan(of_double) == std::isnan(exact));
       if (!std::isnan(exact)) {
         CHECK(got == exact);
         CHECK(std::signbit(got) == std::signbit(exact));
+        CHECK(of_double == exact);
+        CHECK(std::signbit(of_double) == std::signbit(exact));
       }
     }
   }
-  const auto of_doubles =
-      function<double(double, double)>("wb01_silu_and_mul_double");
-  // From -89 down e^-x has no float, from -710 down no double.
-  for (const double gate : {-700.1, -100.1, -1.1, 0.1, 0.7, 3.3, 500.1, 1e99}) {
+  // From -89 down e^-x has no float, from -710 down no double. Below 36 the
+  // result is not yet that of x, and above 1e-15 no longer that of x / 2.
+  std::vector<double> gates{-700.1, 500.1, 1e99};
+  for (double gate = -100.1; gate < 100; gate += 0.4) {
+    gates.push_back(gate);
+  }
+  for (double gate = 0.1; gate > 1e-20; gate /= 7) {
+    gates.push_back(gate);
+    gates.push_back(-gate);
+  }
+  for (const double gate : gates) {
     const double exact = silu(gate) * 0.3;
     const double error = std::abs(of_doubles(gate, 0.3) / exact - 1);
     INFO(
@@ -552,6 +648,12 @@ TEST_CASE(
   CHECK(of_doubles(-1000, 2) == 0);
   CHECK(std::signbit(of_doubles(-1000, 2)));
   CHECK(std::isnan(of_doubles(-kInf, 2)));
+  check_keeps_nothing([&](int i) {
+    const auto gate = static_cast<uint16_t>(0x3f80 + i);
+    silu_and_mul(gate, 0x3f80);
+    of_halves(gate, 0x3f80);
+    of_doubles(i, 2);
+  });
 }
 
 namespace {
@@ -612,11 +714,28 @@ TEST_CASE(
     other.join();
     CHECK(wrong == 0);
   }
+  SUBCASE("when the result is gone nothing of it is kept") {
+    const auto get =
+        function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes");
+    const Sizes sizes(64, 6);
+    Sizes out(64);
+    size_t kept = 0;
+    std::thread fresh([&] {
+      thread_local const Ledger ledger; // up to the thread's end
+      get(out.data(), sizes.data(), 64);
+      kept = Ledger::alive();
+    });
+    fresh.join();
+    const size_t kept_by_the_thread = kept - Ledger::alive();
+    INFO("blocks that outlive the result, whose elements are not its own");
+    CHECK(kept_by_the_thread == 0);
+    check_keeps_nothing([](int i) { output_sizes(Sizes(i + 1, 2 * i)); });
+  }
   SUBCASE("an odd last size, and none, are refused") {
-    CHECK(refusal([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
-    CHECK(refusal([] { output_sizes({5}); }) == Contains("[5]"));
-    CHECK(refusal([] { output_sizes({4, 2, 7}); }) == Contains("[4, 2, 7]"));
-    CHECK(refusal([] { output_sizes({}); }) == Contains("[]"));
+    CHECK(error_of([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
+    CHECK(error_of([] { output_sizes({5}); }) == Contains("[5]"));
+    CHECK(error_of([] { output_sizes({4, 2, 7}); }) == Contains("[4, 2, 7]"));
+    CHECK(error_of([] { output_sizes({}); }) == Contains("[]"));
   }
   SUBCASE("what is refused has written nothing") {
     const Sizes sizes{2, 5};
@@ -675,6 +794,18 @@ TEST_CASE(
     check_all_gates<Half>(0x1p-12f);
     check_all_gates<Half>(3000);
     check_all_gates<BFloat16>(1e37f);
+  }
+  SUBCASE("nothing is kept for the next call, which has another dtype") {
+    check_keeps_nothing([](int i) {
+      const std::vector<uint8_t> row(16, 0x3c);
+      constexpr ScalarType dtypes[] = {
+          ScalarType::Double,
+          ScalarType::Float,
+          ScalarType::Half,
+          ScalarType::BFloat16};
+      std::vector<uint8_t> out(8);
+      silu_and_mul(dtypes[i % 4], out.data(), row.data(), {1, 2}, {2, 1});
+    });
   }
   SUBCASE("another dtype is refused, and nothing is written") {
     double buffer[64] = {};
@@ -746,6 +877,15 @@ TEST_CASE(
       const int64_t row_stride = 2 * d * stride + random.integer(0, 9);
       check_problem(Problem<T>(rows, d, row_stride, stride, random));
     }
+  });
+  // Past the cache the strides are the same.
+  check_large<float>(24, 1, random); // a sliding window
+  check_large<double>(24, 2, random);
+  check_keeps_nothing([](int i) { // transposed, each larger than the last
+    const int64_t d = 4 * i + 4;
+    const std::vector<float> input(static_cast<size_t>(4 * d), 1.0f);
+    std::vector<float> out(static_cast<size_t>(2 * d));
+    silu_and_mul(out.data(), input.data(), {2, 2 * d}, {1, 2});
   });
 }
 
