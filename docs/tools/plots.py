@@ -173,6 +173,7 @@ def sizes(groups: list[dict]) -> tuple[plt.Figure, str]:
         sharex=True)
     told = []
     for axes, count in zip(panels[:, 0], threads):
+        how_many = f"{count} thread{'s' * (count > 1)}"
         for dtype, (colour, marker) in zip(
                 ("float", "half", "bfloat16"), STYLES):
             line = [(g["bytes"], over_best_peer(g)) for g in groups
@@ -180,13 +181,12 @@ def sizes(groups: list[dict]) -> tuple[plt.Figure, str]:
             axes.plot(*zip(*line), marker + "-", color=colour, markersize=5,
                       label=dtype)
             told.append(f"{dtype} {min(r for _, r in line):.2f} to "
-                        f"{max(r for _, r in line):.2f} with {count} threads")
+                        f"{max(r for _, r in line):.2f} with {how_many}")
         axes.spines[["top", "right"]].set_visible(False)
         axes.axhline(1, color="black", linewidth=1)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
-        axes.set_title(f"{count} thread{'s' * (count > 1)}", loc="left",
-                       fontsize=11)
+        axes.set_title(how_many, loc="left", fontsize=11)
         axes.set_ylabel("over fastest peer")
     axes.set_xlabel("bytes read and written")
     legend(figure, axes, 3)
