@@ -89,8 +89,13 @@ def implementation_build(folder: Path) -> Path:
     folder = folder.resolve()
     if folder.parent == MINE:
         return BUILD / "learn" / f"my-{folder.name}"
-    digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
-    return BUILD / "learn" / f"{folder.name}-{digest}"
+    return BUILD / "learn" / by_place(folder)
+
+
+def by_place(folder: Path) -> str:
+    """Its name, and what tells it from another folder of that name."""
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    return f"{folder.name}-{digest}"
 
 
 def configure(chapter: Chapter, folder: Path,

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 
+from workbook.commands import schemas
 from workbook.installed import torch_root
 from workbook.libtorch import extension, gates, runtimes
 from workbook.libtorch.versions import supported
@@ -117,6 +118,17 @@ def test_a_version_is_fetched_whatever_pip_may_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     fetched = runtimes._download("some-torch==2.15", runtimes.HERE, tmp_path)
     assert fetched.name == wheel.name
+
+
+def test_two_projects_of_one_name(tmp_path):
+    for place in ("a", "b"):
+        project = tmp_path / place / "src/ops"
+        project.mkdir(parents=True)
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(ops C)\n"
+            "add_library(ops SHARED ops.c)\n")
+        (project / "ops.c").write_text(f"int of_{place};\n")
+        assert f"of_{place}".encode() in schemas.built(str(project)).read_bytes()
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workbook.building import library_of
+from workbook.building import by_place, library_of
 from workbook.installed import torch_root
 from workbook.libtorch import runtimes
 from workbook.libtorch.versions import OLDEST, in_order, numbers, supported
@@ -27,7 +27,7 @@ def built(given: str) -> Path:
         raise CannotRun(f"there is no {given}")
     if path.is_file():
         return path
-    build = BUILD / "schemas" / f"{path.parent.name}-{path.name}"
+    build = BUILD / "schemas" / by_place(path)
     for command in (["cmake", "-G", "Ninja", "-S", path, "-B", build,
                      f"-DTORCH_ROOT={torch_root()}"],
                     ["cmake", "--build", build]):
