@@ -402,9 +402,9 @@ def test_versions_ids_and_bytes(tmp_path, monkeypatch):
     git(first, "add", "-A")
     git(first, "commit", "-qm", "1")
     git(first, "clone", "-q", first, tmp_path / "second")
-    monkeypatch.setenv("CCACHE_DISABLE", "1")  # each by a compiler of its own
-    variants = [build(first)[0], build(tmp_path / "second")[0]]
-    monkeypatch.undo()
+    with monkeypatch.context() as each_compiled:
+        each_compiled.setenv("CCACHE_DISABLE", "1")
+        variants = [build(first)[0], build(tmp_path / "second")[0]]
     tree = git(first, "rev-parse", "--short=7", "HEAD:./").strip()
     assert id_of(variants[0]) == f"_activation_cpu_{tree}"
     files = [{path.relative_to(v): path.read_bytes() for path in v.rglob("*")}

@@ -22,7 +22,7 @@ class Ledger {
   // How often a block was deleted: 0 while it is alive; kUnknown if it was
   // allocated before the ledger, by another thread, or not by operator new.
   static int deletions(const void* address);
-  static size_t allocated();
+  static size_t allocated(); // blocks, those that are deleted too
   static size_t alive();
   static size_t deleted_twice();
 

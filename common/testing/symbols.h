@@ -73,7 +73,7 @@ inline std::string not_hidden(const void* inside) {
 
 // A checksum of the static variables, which all threads share. Between two of
 // them AddressSanitizer has bytes that are not for others to read.
-__attribute__((no_sanitize("address"))) inline uint64_t static_bytes(
+__attribute__((no_sanitize("address"))) inline uint64_t static_checksum(
     const void* inside) {
   Dl_info info;
   if (dladdr(inside, &info) == 0) {

@@ -106,8 +106,7 @@ def configure(chapter: Chapter, folder: Path,
     if is_configured(build, cxx):
         return None
     words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
-                   f"-DTORCH_ROOT:PATH={torch_root()}",
-                   "-DCMAKE_CXX_COMPILER_LAUNCHER="]
+                   f"-DTORCH_ROOT:PATH={torch_root()}"]
     if python:
         words += ["-DACTIVATION_CUDA=OFF", f"-DPython_EXECUTABLE={sys.executable}",
                   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",  # half the time of -O3
@@ -121,6 +120,8 @@ def configure(chapter: Chapter, folder: Path,
     if probe.exists():
         words += [f"-DWORKBOOK_PROBE={probe}"]
     with configuring(build, cxx) as environment:
+        for language in ("C", "CXX", "CUDA"):  # no text is saved twice: no ccache
+            environment.pop(f"CMAKE_{language}_COMPILER_LAUNCHER", None)
         done = run(words, env=environment, title="Configuring")
     if done.returncode == 0 and folder.parent == MINE:  # for editors
         link = folder / "compile_commands.json"

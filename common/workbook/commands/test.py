@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compile_once() -> None:
-    """What several tests compile alike, in folders of their own. A run begins
-    with nothing. Learner builds do without: no two of their texts are alike."""
+    """Lets ccache, where it is, keep what several tests compile alike in folders
+    of their own. It begins with nothing, so no run counts on an earlier one."""
     ccache = shutil.which("ccache")
     if ccache is None:
         return
