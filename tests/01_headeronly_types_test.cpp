@@ -351,6 +351,98 @@ void check_large(int64_t row_stride, int64_t stride, Random& random) {
   CHECK(first_difference<T>(got, exact, kTolerance<T>) == "");
 }
 
+// Sizes [rows, 2d], strides [row_stride, stride].
+struct Layout {
+  int64_t rows, d, row_stride, stride;
+};
+
+// Calls on the same arrays: all elements are others, then the first gate, then
+// the last `up`, and then only `out` has been overwritten.
+template <class T>
+void check_same_arrays(const std::vector<Layout>& layouts, Random& random) {
+  std::vector<T> input(64), out(16);
+  std::vector<int64_t> sizes(2), strides(2);
+  for (const Layout& layout : layouts) {
+    const int64_t rows = layout.rows, row_stride = layout.row_stride;
+    const int64_t d = layout.d, stride = layout.stride;
+    sizes[0] = rows, sizes[1] = 2 * d;
+    strides[0] = row_stride, strides[1] = stride;
+    const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
+    for (const std::string changed :
+         {"all elements", "the first gate", "the last up", "nothing"}) {
+      if (changed == "all elements") {
+        for (T& value : input) {
+          value = random.normal<T>(4);
+        }
+      } else if (changed == "the first gate") {
+        input[0] = random.normal<T>(4);
+      } else if (changed == "the last up") {
+        input[static_cast<size_t>(last)] = random.normal<T>(4);
+      }
+      std::fill(out.begin(), out.end(), T(-12345.0f));
+      silu_and_mul(out.data(), input.data(), sizes, strides);
+      std::vector<double> exact;
+      for (int64_t i = 0; i < rows * d; ++i) {
+        const T* const gate = &input[i / d * row_stride + i % d * stride];
+        exact.push_back(
+            silu(static_cast<double>(gate[0])) *
+            static_cast<double>(gate[d * stride]));
+      }
+      INFO(
+          "dtype ",
+          dtype_name<T>(),
+          ", strides [",
+          row_stride,
+          ", ",
+          stride,
+          "], the arrays of the call before, in which ",
+          changed,
+          " has changed");
+      CHECK(
+          first_difference<T>(
+              std::span<const T>(out).first(exact.size()),
+              exact,
+              kTolerance<T>) == "");
+    }
+  }
+}
+
+// A row of adjacent elements has the bits that silu_and_mul_row gives it, which
+// are not those of silu_and_mul: another e^-x, and another NaN.
+template <class T>
+void check_fast_rows(int64_t row_stride, Random& random) {
+  constexpr int64_t rows = 3, d = 259;
+  std::vector<T> input(static_cast<size_t>(2 * row_stride + 2 * d));
+  for (T& value : input) {
+    value = random.normal<T>(4);
+  }
+  if constexpr (sizeof(T) == 2) {
+    input[7] = from_bits<T>(uint16_t{0x7fff});
+  }
+  std::vector<T> out(rows * d), alone(d);
+  silu_and_mul(out.data(), input.data(), {rows, 2 * d}, {row_stride, 1});
+  int computed_otherwise = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* const gate = input.data() + row * row_stride;
+    silu_and_mul(alone.data(), gate, {1, 2 * d}, {2 * d, 1});
+    for (int64_t i = 0; i < d; ++i) {
+      computed_otherwise +=
+          std::memcmp(&out[row * d + i], &alone[i], sizeof(T)) != 0;
+    }
+  }
+  INFO(
+      "dtype ",
+      dtype_name<T>(),
+      ", sizes [3, 518], strides [",
+      row_stride,
+      ", 1]: elements whose bits are not those of silu_and_mul_row");
+  CHECK(computed_otherwise == 0);
+  if constexpr (std::is_same_v<T, BFloat16>) { // conversions make it 0x7fc0
+    const std::string nan = hex(out[7].x);
+    CHECK(nan == "0x7fff");
+  }
+}
+
 // Every gate from -87 up, in rows that are too short for a tile.
 template <class T>
 void check_all_gates(float factor) {
@@ -478,11 +570,26 @@ TEST_CASE(
   CHECK(rounded(std::numeric_limits<float>::max()) == INFINITY);
   CHECK(rounded(std::numeric_limits<float>::lowest()) == -INFINITY);
   // A float that the processor is told to flush to 0 is rounded all the same.
-  const uint32_t flushed = [&] {
-    const Flushing mode;
-    return round(from_bits<float>(0x00018001u));
-  }();
-  CHECK(hex(flushed) == "0x2");
+  const struct {
+    uint32_t bits, rounded;
+  } subnormal[] = {
+      {0x00010000, 0x1},
+      {0x00018001, 0x2},
+      {0x00028000, 0x2},
+      {0x80018001, 0x8002},
+      {0x00008001, 0x1},
+      {0x007fffff, 0x80}};
+  for (const auto& row : subnormal) {
+    const uint32_t got = [&] {
+      const Flushing mode;
+      return round(from_bits<float>(row.bits));
+    }();
+    INFO(
+        "the float ",
+        hex(row.bits),
+        ", where subnormals are flushed to 0 (torch.set_flush_denormal)");
+    CHECK(hex(got) == hex(row.rounded));
+  }
   CHECK(rounded(INFINITY) == INFINITY);
   CHECK(rounded(-INFINITY) == -INFINITY);
   // The same NaN for all of them, also for those whose payload is all in the
@@ -714,6 +821,16 @@ TEST_CASE(
     other.join();
     CHECK(wrong == 0);
   }
+  SUBCASE("sizes at the same address are read at each call") {
+    Sizes sizes{2, 6}, out(2);
+    for (const int64_t last : {6, 8, 0, 8}) {
+      sizes[1] = last;
+      sizes[0] += 1;
+      function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
+          out.data(), sizes.data(), 2);
+      CHECK(out == Sizes{sizes[0], last / 2});
+    }
+  }
   SUBCASE("when the result is gone nothing of it is kept") {
     const auto get =
         function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes");
@@ -795,6 +912,11 @@ TEST_CASE(
     check_all_gates<Half>(3000);
     check_all_gates<BFloat16>(1e37f);
   }
+  SUBCASE("each call reads what its arrays hold now") {
+    for_each_dtype([&](auto zero) {
+      check_same_arrays<decltype(zero)>({{2, 3, 6, 1}, {3, 2, 4, 1}}, random);
+    });
+  }
   SUBCASE("nothing is kept for the next call, which has another dtype") {
     check_keeps_nothing([](int i) {
       const std::vector<uint8_t> row(16, 0x3c);
@@ -808,11 +930,20 @@ TEST_CASE(
     });
   }
   SUBCASE("another dtype is refused, and nothing is written") {
-    double buffer[64] = {};
-    // Its number, the last, is another dtype's in newer headers.
-    CHECK(
-        refused(ScalarType::Undefined, buffer + 32, buffer, {1, 2}) !=
-        kNothingThrown);
+    // Numbers in any dtype, the largest of which has 16 bytes an element.
+    const std::vector<uint64_t> row(4, 0x3c3c3c3c3c3c3c3c);
+    const auto error_for = [&](int8_t number) {
+      const auto dtype = static_cast<ScalarType>(number);
+      const std::vector<uint64_t> before(4, 0xa5a5a5a5a5a5a5a5);
+      std::vector<uint64_t> out = before;
+      const auto error = error_of([&] {
+        silu_and_mul(dtype, out.data(), row.data(), {1, 2}, {2, 1});
+      });
+      INFO("dtype ", std::string(toString(dtype)));
+      const bool out_was_written = out != before;
+      CHECK_FALSE(out_was_written);
+      return error;
+    };
     constexpr auto kAll = static_cast<int8_t>(ScalarType::Undefined);
     for (int8_t number = 0; number < kAll; ++number) {
       const auto dtype = static_cast<ScalarType>(number);
@@ -820,11 +951,12 @@ TEST_CASE(
           dtype == ScalarType::Half || dtype == ScalarType::BFloat16) {
         continue;
       }
-      CHECK(
-          refused(dtype, buffer + 32, buffer, {1, 2}) ==
-          Contains(toString(dtype)));
-      CHECK(buffer[32] == 0);
+      CHECK(error_for(number) == Contains(toString(dtype)));
     }
+    // Its number, the last, is another dtype's in newer headers.
+    CHECK(error_for(kAll) != kNothingThrown);
+    CHECK(error_for(127) != kNothingThrown);
+    CHECK(error_for(-1) != kNothingThrown);
   }
   SUBCASE("where there are no elements both pointers may be null") {
     const auto empty = [](ScalarType dtype, const Sizes& sizes) {
@@ -882,6 +1014,10 @@ TEST_CASE(
       check_problem(Problem<T>(rows, d, row_stride, stride, random));
     }
   });
+  const std::vector<Layout> layouts{
+      {2, 3, 1, 2}, {3, 2, 1, 3}, {2, 3, 9, 1}, {2, 3, 14, 2}, {2, 3, 0, 1}};
+  for_each_dtype(
+      [&](auto zero) { check_same_arrays<decltype(zero)>(layouts, random); });
   // Past the cache the strides are the same.
   check_large<float>(24, 1, random); // a sliding window
   check_large<double>(24, 2, random);
@@ -909,6 +1045,19 @@ TEST_CASE(
   check_far<BFloat16>(kFar, 1);
   check_far<BFloat16>(kFar, 2);
   check_far<BFloat16>(1, kFar);
+}
+
+TEST_CASE(
+    "01.7 rows of adjacent elements are computed by silu_and_mul_row" *
+    doctest::description("Rows whose elements are adjacent do not go through "
+                         "the fast silu_and_mul_row.")) {
+  Random random;
+  // Contiguous rows, slices, a sliding window, and one row expanded.
+  for (const int64_t row_stride : {518, 519, 600, 40, 1, 0}) {
+    check_fast_rows<float>(row_stride, random);
+    check_fast_rows<Half>(row_stride, random);
+    check_fast_rows<BFloat16>(row_stride, random);
+  }
 }
 
 TEST_CASE("01 the header types round to nearest, ties to even") {
