@@ -203,9 +203,13 @@ EXPORT AtenTensorHandle wb03_square(AtenTensorHandle input) {
 }
 EXPORT void wb03_multiply_into(
     AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle other) {
-  const wb::Tensor mine = probe::borrow(out); // one, where self is out
-  wb::multiply_into(
-      mine, self == out ? mine : probe::borrow(self), probe::borrow(other));
+  // One handle is one tensor, also where it stands for two of the arguments.
+  const wb::Tensor a = probe::borrow(out);
+  const wb::Tensor b = self == out ? a : probe::borrow(self);
+  const wb::Tensor c = other == out ? a
+      : other == self               ? b
+                                    : probe::borrow(other);
+  wb::multiply_into(a, b, c);
 }
 EXPORT probe::Kernel* wb03_gate_and_up() {
   return &wb::boxed_gate_and_up;

@@ -318,13 +318,29 @@ TEST_CASE(
       [&](Watch&) { multiply(out.get(), self.get(), other.get()); },
       &drawing));
   INFO(drawing);
+  const std::string schema[] = {"self", "other", "out"};
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string slot = "slot " + std::to_string(i);
+    if (drawing.find(slot + "  argument Tensor " + schema[i]) ==
+        std::string::npos) {
+      FAIL(
+          slot,
+          " does not hold ",
+          schema[i],
+          ", which stands there in the schema");
+    }
+  }
   const auto product = values<float>(out);
   CHECK(product == std::vector<float>{12, -32, -50, 24});
   multiply(out.get(), out.get(), self.get()); // each call is a new one
   CHECK(values<float>(out) == std::vector<float>{72, -256, 500, 72});
-  SUBCASE("out may be self") {
-    REQUIRE_CLEAN(watch(
-        kOps, [&](Watch&) { multiply(out.get(), out.get(), other.get()); }));
+  SUBCASE("two of the three, or all, may be one tensor") {
+    const Handle a = out.get(), b = self.get(), c = other.get();
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) { multiply(a, a, c); }));
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) { multiply(a, b, a); }));
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) { multiply(a, b, b); }));
+    CHECK(values<float>(out) == std::vector<float>{36, 64, 100, 9});
+    REQUIRE_CLEAN(watch(kOps, [&](Watch&) { multiply(a, a, a); }));
   }
   SUBCASE("out without elements: the op resizes it") {
     const Tensor empty = tensor(std::vector<float>(), {0});
@@ -802,6 +818,36 @@ AOTITorchError no_memory_afterwards(
   return code;
 }
 
+bool called = false;
+AOTITorchError memory_from_here(
+    const char* op,
+    const char* overload,
+    StableIValue* stack,
+    uint64_t version) {
+  called = true;
+  Ledger::fail_after(-1);
+  return torch_call_dispatcher(op, overload, stack, version);
+}
+
+// Memory runs out at each allocation in turn, up to that of the call by name.
+void check_without_memory(
+    const std::function<void()>& call, size_t lost_by_libtorch = 0) {
+  const Replaced dispatcher(
+      library_symbol("wb03_call_frexp"),
+      "torch_call_dispatcher",
+      memory_from_here);
+  const auto act = [&](Watch& watched) {
+    called = false;
+    for (int n = 0; !called; ++n) {
+      Ledger::fail_after(n);
+      thrown(call);
+      called |= Ledger::fail_after(-1);
+      watched.require_clean();
+    }
+  };
+  REQUIRE_CLEAN(watch(kOps, act, nullptr, lost_by_libtorch));
+}
+
 void call_frexp(const Tensor& input) {
   Handle returns[2];
   function<void(Handle, Handle*)>("wb03_call_frexp")(input.get(), returns);
@@ -940,6 +986,12 @@ TEST_CASE(
       text = thrown_while_unwinding([&] { call_frexp(input); });
     }));
     CHECK(text == "");
+  }
+  SUBCASE("memory runs out before the call, for arguments or for room") {
+    auto* const call_six = function<void(Handle, ScalarType)>("wb03_call_six");
+    check_without_memory([&] { call_frexp(input); });
+    check_without_memory(
+        [&] { call_six(input.get(), ScalarType::Float); }, kLostByString);
   }
   SUBCASE("there is no memory for the first of two returns") {
     const Replaced dispatcher(
