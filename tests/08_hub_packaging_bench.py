@@ -52,6 +52,9 @@ class Members:
             "ATen, in place": in_place,
             "torch.compile": lambda: fused(out, x),
         }
+        peer = torch.ops.kernels_community
+        if hasattr(peer, "silu_and_mul"):  # --peer
+            self.calls["kernels-community"] = lambda: peer.silu_and_mul(out, x)
 
     def check(self):
         """Each member's result, so that what is timed is what was asked for."""
@@ -103,8 +106,8 @@ def call_group(kernel, quick):
         "torch.ops.aten.mul.out":
             lambda: torch.ops.aten.mul.out(gate, up, out=out),
         "solution": members.calls["solution"],
-        "ATen, in place": members.calls["ATen, in place"],
-        "torch.compile": members.calls["torch.compile"]}
+        **{name: call for name, call in members.calls.items()
+           if name not in ("xor", "solution")}}
     return summary(members.time(5 if quick else 31, 0.02),
                    "call/float", "float", "1 x 8", "warm", 0)
 
@@ -160,6 +163,7 @@ def main():
                             "solutions/08_hub_packaging/torch*-cpu-*/*.so"), None))
     parser.add_argument("--floor", help="the library with the floor's op",
                         default=release / "tests/08_hub_packaging_bench.so")
+    parser.add_argument("--peer", help="what hub_checkouts.py peer has built")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--limits", action="store_true", help="all sizes, "
@@ -170,7 +174,8 @@ def main():
     os.environ["HF_HUB_OFFLINE"] = "1"
     from kernels import get_local_kernel
     kernel = get_local_kernel(arguments.library.parent.resolve(), backend="cpu")
-    torch.ops.load_library(arguments.floor)
+    for library in filter(None, (arguments.floor, arguments.peer)):
+        torch.ops.load_library(library)
 
     result = {
         "schema": 1, "chapter": "08_hub_packaging",

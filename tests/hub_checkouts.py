@@ -1,4 +1,4 @@
-"""Other people's material, run on solutions/08_hub_packaging. It is not kept
+"""Other people's material, beside solutions/08_hub_packaging. It is not kept
 here: each command takes the path of a checkout.
 
     PYTHONPATH=common hub_checkouts.py suite KERNELS_COMMUNITY [pytest's options]
@@ -6,7 +6,10 @@ here: each command takes the path of a checkout.
         in place of theirs; what is relaxed is shown
     PYTHONPATH=common hub_checkouts.py builder KERNELS
         our package, built by the templates of huggingface/kernels'
-        kernel-builder, loaded, and tested as the Hub tests it"""
+        kernel-builder, loaded, and tested as the Hub tests it
+    PYTHONPATH=common hub_checkouts.py peer KERNELS_COMMUNITY LIBRARY
+        kernels-community/activation's CPU kernels, built for
+        ./workbook bench 08 --peer LIBRARY"""
 
 import argparse
 import difflib
@@ -178,14 +181,44 @@ def builder(checkout: Path) -> int:
         return 0
 
 
+def peer(checkout: Path, library: str) -> int:
+    """As its build.toml says, but in one namespace of ops and without a Python
+    module. OpenMP's functions are those of the library that torch has loaded."""
+    source, include = checkout / "activation", Path(torch.__file__).parent / "include"
+    toml = read_toml(source / "build.toml")
+    compiler = os.environ.get("CXX", "c++")
+    objects: list[Path] = []
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "registration.h").write_text(
+            "#define TORCH_LIBRARY_EXPAND(NAME, MODULE) "
+            "TORCH_LIBRARY(NAME, MODULE)\n#define REGISTER_EXTENSION(NAME)\n")
+        for part in [toml["torch"], *(kernel for kernel in toml["kernel"].values()
+                                      if kernel["backend"] == "cpu")]:
+            for file in [name for name in part["src"] if name.endswith(".cpp")]:
+                objects.append(Path(folder, Path(file).stem + ".o"))
+                subprocess.run([
+                    compiler, "-std=c++17", "-O3", "-DNDEBUG", "-fPIC",
+                    "-DCPU_KERNEL", "-DTORCH_EXTENSION_NAME=kernels_community",
+                    f"-I{folder}", "-isystem", include, "-isystem",
+                    include / "torch/csrc/api/include",
+                    *part.get("cxx-flags", []), "-c", source / file,
+                    "-o", objects[-1]], check=True)
+        subprocess.run([
+            compiler, "-shared", *objects, "-o", library,
+            f"-L{include.parent / 'lib'}", "-ltorch_cpu", "-lc10"], check=True)
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["suite", "builder"])
+    parser.add_argument("what", choices=["suite", "builder", "peer"])
     parser.add_argument("checkout", type=Path)
     arguments, options = parser.parse_known_args()
     if arguments.what == "suite":
         return suite(arguments.checkout, *options)
+    if arguments.what == "peer":
+        return peer(arguments.checkout, *options)
     return builder(arguments.checkout)
 
 

@@ -101,7 +101,8 @@ class Implementation:
         return found[0]
 
     def check(self, at: str | None = None) -> verdict.Verdict:
-        tests = verdict.ready(self.chapter, self.folder, Implementation.tests)
+        tests = verdict.ready(self.chapter, self.folder, Implementation.tests,
+                              lasting=True)
         Implementation.tests = tests
         return verdict.check(self.chapter, self.folder, at=at, ready=tests)
 

@@ -6,10 +6,12 @@
 //   --serve          each line of stdin is a library, a tab, and which cases to
 //                    run on it, in a process of their own; when that has ended,
 //                    a line "\0ended N" has its status, or minus its signal
+//   --serve=lasting  the same, and a library may be built anew between two lines
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //
 // ./workbook check starts a server while the compiler works: libtorch, and the
-// symbolizer that reads it, are loaded once, and each process is a fork. Of
+// symbolizer that reads it, are loaded once, and each process is a fork. (The
+// symbolizer keeps what it has read of a library: --serve=lasting starts none.) Of
 // --reporters=xml --out=FILE the file is empty while the library is loaded, and
 // ends early where the process does.
 //
@@ -170,10 +172,11 @@ int run(int argc, char** argv, const std::string& cases) {
   return status;
 }
 
-int serve(int argc, char** argv) {
+int serve(int argc, char** argv, bool lasting) {
   // That of g++ would know no library that is loaded after it was first asked.
 #if WORKBOOK_ASAN && defined(__clang__)
-  if (void* torch = dlsym(RTLD_DEFAULT, "aoti_torch_delete_tensor_object")) {
+  void* torch = dlsym(RTLD_DEFAULT, "aoti_torch_delete_tensor_object");
+  if (torch != nullptr && !lasting) {
     char name[8];
     __sanitizer_symbolize_pc(torch, "%f", name, sizeof(name));
   }
@@ -203,6 +206,7 @@ int serve(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   bool serves = false;
+  bool lasting = false;
   const char* rest = nullptr;
   for (int i = 1; i < argc; ++i) {
     if (starts_with(argv[i], "--library=", rest)) {
@@ -210,12 +214,13 @@ int main(int argc, char** argv) {
     } else if (starts_with(argv[i], "--timeout=", rest)) {
       timeout = static_cast<unsigned>(std::strtoul(rest, nullptr, 10));
     }
-    serves = serves || std::strcmp(argv[i], "--serve") == 0;
+    lasting = lasting || std::strcmp(argv[i], "--serve=lasting") == 0;
+    serves = serves || lasting || std::strcmp(argv[i], "--serve") == 0;
   }
   struct sigaction action = {};
   action.sa_sigaction = on_alarm;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGALRM, &action, nullptr);
   // Leaks have been looked for, and libtorch exits slowly.
-  _exit(serves ? serve(argc, argv) : run(argc, argv, ""));
+  _exit(serves ? serve(argc, argv, lasting) : run(argc, argv, ""));
 }

@@ -51,6 +51,9 @@ def test_verdict(number, mistake, capsys, request):
     mine.replace(mistake["file"], mistake["old"], mistake["new"])
     found = mine.check(at=mistake["step"])
     assert (found.kind, found.step) == (mistake["kind"], mistake["step"]), found
+    assert not found.ran or found.passed_up_to(
+        max((s.id for s in chapter.steps if s.id < mistake["step"]),
+            default="")), found
     lines = (ROOT / found.file).read_text().splitlines()
     assert mistake["at"] in lines[found.line - 1], found
 

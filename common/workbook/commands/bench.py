@@ -18,7 +18,7 @@ from workbook.sheets import Chapter, chapters, find_chapter
 
 def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
           json_file: str | None = None, limits: bool = False,
-          groups: slice = slice(None)) -> dict | None:
+          peer: str | None = None, groups: slice = slice(None)) -> dict | None:
     """Builds what is measured, runs the benchmark and gives its JSON, with the
     printed table as "table". None if the chapter has no benchmark. That of 08
     measures all its groups always."""
@@ -39,7 +39,8 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         if script.exists():
-            _run([*program, f"--json={file}", *(["--limits"] * limits)])
+            _run([*program, f"--json={file}", *(["--limits"] * limits),
+                  *([f"--peer={peer}"] if peer else [])])
             result = json.loads(file.read_text())
         else:
             result = _measure(chapter, program, quick, file, groups)
@@ -109,6 +110,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="seconds, not a minute")
     parser.add_argument("--limits", action="store_true",
                         help="08: every size, from one element to 1.6 GB")
+    parser.add_argument("--peer", metavar="LIBRARY",
+                        help="08: beside kernels-community's kernels, which "
+                             "tests/hub_checkouts.py builds")
     parser.add_argument("--json", metavar="FILE", help="write the result there")
 
 
@@ -119,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{chapter.number}: this takes some minutes; --quick is "
                   "rougher, in seconds", file=sys.stderr)
         result = bench(chapter, arguments.quick, arguments.yours,
-                       arguments.json, arguments.limits)
+                       arguments.json, arguments.limits, arguments.peer)
         if result is None:
             print(f"{chapter.number} {chapter.title}: has no benchmark" if
                   chapter.number != "07" else "07 is measured on a GPU only: "

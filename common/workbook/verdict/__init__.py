@@ -51,7 +51,8 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
             return _check(chapter, folder, seed, at, tell, ready)
 
 
-def ready(chapter: Chapter, folder: Path, kept: Tests | None) -> Tests | None:
+def ready(chapter: Chapter, folder: Path, kept: Tests | None,
+          lasting: bool = False) -> Tests | None:
     """The tests of an implementation, begun before it is saved: `kept`, or new
     ones if those are of another, of an older build, or have ended."""
     test, build = _test_of(chapter), implementation_build(folder)
@@ -59,7 +60,8 @@ def ready(chapter: Chapter, folder: Path, kept: Tests | None) -> Tests | None:
         return kept
     if kept:
         kept.end()
-    return Tests(test, build) if test.exists() and build.exists() else None
+    return Tests(test, build, lasting=lasting) \
+        if test.exists() and build.exists() else None
 
 
 def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,

@@ -33,18 +33,21 @@ class Run:
 
 class Tests:
     """Those of a chapter, on one implementation. Their process loads libtorch, or
-    imports torch, when it is made, and runs cases in processes forked from it."""
+    imports torch, when it is made, and runs cases in processes forked from it.
+    Those that are `lasting` go on with an implementation that is built anew, but
+    take longer to name the lines of a sanitizer's report."""
 
     def __init__(self, test: Path, build: Path, seed: int | None = None,
-                 **environment: str):
+                 lasting: bool = False, **environment: str):
         self.test, self.build = test, build
+        self.lasting = lasting or test.suffix == ".py"
         self.made = test.stat().st_mtime_ns
         self.asked = False
         self.report = build / "report.xml"
         self.superseded: Callable[[], bool] = lambda: False
         self.command: list = [
-            test, "--serve", "--reporters=xml", f"--out={self.report}",
-            f"--timeout={CASE_SECONDS}"]
+            test, "--serve=lasting" if lasting else "--serve", "--reporters=xml",
+            f"--out={self.report}", f"--timeout={CASE_SECONDS}"]
         if seed is not None:
             self.command.append(f"--rand-seed={seed}")
         if test.suffix == ".py":
@@ -56,12 +59,12 @@ class Tests:
         self.process: subprocess.Popen | None = self._started()
 
     def serve(self, test: Path, build: Path) -> bool:
-        """Whether they can go on with this build. Those in C++ share a
+        """Whether they can go on with this build. Most in C++ share a
         symbolizer, which keeps the lines of the library that it has read."""
         return self.process is not None and self.process.poll() is None and \
             self.build == build and test.exists() and \
             self.made == test.stat().st_mtime_ns and \
-            (test.suffix == ".py" or not self.asked)
+            (self.lasting or not self.asked)
 
     def run(self, steps: Sequence[str]) -> Run:
         """The cases of these steps. Those of the whole chapter are for
