@@ -12,6 +12,7 @@
 #include "testing/random.h"
 #include "testing/schema.h"
 #include "testing/sparse.h"
+#include "testing/unchanged.h"
 #include "testing/watch.h"
 
 #include <doctest/doctest.h>
@@ -24,14 +25,19 @@
 #include <dlfcn.h>
 
 #if WORKBOOK_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/lsan_interface.h>
 #endif
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
 #include <optional>
 #include <regex>
 #include <string>
@@ -49,11 +55,19 @@ using torch::headeronly::DeviceType;
 using torch::stable::Tensor;
 using torch::stable::detail::StableLibrary;
 
-// --- what a Meta kernel asks -------------------------------------------------
+// --- what a kernel asks ------------------------------------------------------
 
 namespace {
-bool watching = false;
-int sizes_read = 0;
+// True while this thread calls an op of the chapter.
+thread_local bool watching = false;
+thread_local int sizes_read = 0;
+
+// Comes once in a call, when the op asks for the `turn`th time, from 0.
+struct Interruption {
+  int turn;
+  std::function<void()> act;
+};
+thread_local Interruption* interruption = nullptr;
 
 // Of a loop that is shared by threads, only the first and the last turns run:
 // so many. 0: all of it.
@@ -76,10 +90,34 @@ struct Set {
   int64_t& where_;
 };
 
+void asked() {
+  if (watching && interruption != nullptr && interruption->turn-- == 0) {
+    interruption->act();
+  }
+}
+
 template <class Function>
 Function* next(const char* name, Function*) {
-  sizes_read += watching;
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+template <class... Arguments>
+AOTITorchError ask(
+    const char* name,
+    AOTITorchError (*function)(AtenTensorHandle, Arguments...),
+    AtenTensorHandle tensor,
+    Arguments... arguments) {
+  sizes_read += watching;
+  asked();
+#if WORKBOOK_ASAN
+  if (watching && __asan_address_is_poisoned(tensor) != 0) {
+    FAIL_CHECK(
+        "the op asks for the sizes of a tensor that is released: by a call in "
+        "another thread?");
+    return TORCH_FAILURE;
+  }
+#endif
+  return next(name, function)(tensor, arguments...);
 }
 } // namespace
 
@@ -87,24 +125,24 @@ Function* next(const char* name, Function*) {
 // is a number, and torch.compile has to compile again for another one.
 extern "C" {
 AOTITorchError aoti_torch_get_sizes(AtenTensorHandle tensor, int64_t** sizes) {
-  return next("aoti_torch_get_sizes", &aoti_torch_get_sizes)(tensor, sizes);
+  return ask("aoti_torch_get_sizes", &aoti_torch_get_sizes, tensor, sizes);
 }
 AOTITorchError aoti_torch_get_size(
     AtenTensorHandle tensor, int64_t d, int64_t* size) {
-  return next("aoti_torch_get_size", &aoti_torch_get_size)(tensor, d, size);
+  return ask("aoti_torch_get_size", &aoti_torch_get_size, tensor, d, size);
 }
 AOTITorchError aoti_torch_get_strides(
     AtenTensorHandle tensor, int64_t** strides) {
-  return next("aoti_torch_get_strides", &aoti_torch_get_strides)(
-      tensor, strides);
+  return ask(
+      "aoti_torch_get_strides", &aoti_torch_get_strides, tensor, strides);
 }
 AOTITorchError aoti_torch_get_stride(
     AtenTensorHandle tensor, int64_t d, int64_t* stride) {
-  return next("aoti_torch_get_stride", &aoti_torch_get_stride)(
-      tensor, d, stride);
+  return ask(
+      "aoti_torch_get_stride", &aoti_torch_get_stride, tensor, d, stride);
 }
 AOTITorchError aoti_torch_get_numel(AtenTensorHandle tensor, int64_t* numel) {
-  return next("aoti_torch_get_numel", &aoti_torch_get_numel)(tensor, numel);
+  return ask("aoti_torch_get_numel", &aoti_torch_get_numel, tensor, numel);
 }
 AOTITorchError torch_parallel_for(
     int64_t begin,
@@ -112,6 +150,7 @@ AOTITorchError torch_parallel_for(
     int64_t grain_size,
     ParallelFunc f,
     void* context) {
+  asked();
   if (ends != 0 && end - begin > 2 * ends) {
     f(begin, begin + ends, context);
     f(end - ends, end, context);
@@ -163,22 +202,83 @@ auto call(
 using MaybeTensor = std::optional<Tensor>;
 using MaybeDouble = std::optional<double>;
 
+// While it lives, it counts what this thread's call of an op asks.
+struct Watching {
+  Watching() {
+    watching = true;
+  }
+  ~Watching() {
+    watching = false;
+  }
+};
+
+// Calls an op of the chapter. Whatever the call is for, it changes nothing of
+// its caller's tensors but the elements of `out`, and its results have memory
+// of their own.
+template <class... Results, class... Arguments>
+auto call_watched(
+    const std::string& op,
+    const std::string& overload,
+    const Arguments&... arguments) {
+  std::deque<Unchanged> given; // which stay where they are
+  const auto add = [&](const auto& argument) {
+    if constexpr (std::is_convertible_v<decltype(argument), MaybeTensor>) {
+      if (const MaybeTensor tensor = argument) {
+        given.emplace_back(*tensor, overload == "out" && given.empty());
+      }
+    }
+  };
+  (add(arguments), ...);
+  const auto check_given = [&] {
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (const std::string change = given[i].change(); !change.empty()) {
+        FAIL_CHECK("the call changes argument ", i + 1, ": ", change);
+      }
+    }
+  };
+  std::tuple<Results...> results = [&] {
+    try {
+      const Watching while_it_runs;
+      return call<Results...>(op, overload, arguments...);
+    } catch (const std::exception&) {
+      check_given();
+      throw;
+    }
+  }();
+  check_given();
+  std::vector<Tensor> others;
+  for (const Unchanged& argument : given) {
+    others.push_back(argument.tensor());
+  }
+  const auto check_result = [&](const Tensor& result) {
+    const size_t number = others.size() - given.size() + 1;
+    INFO("result ", number, " of ", sizeof...(Results));
+    if (const auto text = not_its_own(result, others); !text.empty()) {
+      FAIL_CHECK(text);
+    }
+    others.push_back(result);
+  };
+  std::apply([&](const auto&... all) { (check_result(all), ...); }, results);
+  return results;
+}
+
 Tensor silu_and_mul(const Tensor& input) {
-  return std::get<0>(call<Tensor>("wb04::silu_and_mul", "", input));
+  return std::get<0>(call_watched<Tensor>("wb04::silu_and_mul", "", input));
 }
 void silu_and_mul_out(const Tensor& out, const Tensor& input) {
-  call("wb04::silu_and_mul", "out", out, input);
+  call_watched("wb04::silu_and_mul", "out", out, input);
 }
 std::tuple<Tensor, Tensor> swiglu(
     const Tensor& input,
     const MaybeTensor& bias = std::nullopt,
     double alpha = 1,
     const MaybeDouble& limit = std::nullopt) {
-  return call<Tensor, Tensor>("wb04::swiglu", "", input, bias, alpha, limit);
+  return call_watched<Tensor, Tensor>(
+      "wb04::swiglu", "", input, bias, alpha, limit);
 }
 Tensor silu_and_mul_backward(const Tensor& grad, const Tensor& input) {
   return std::get<0>(
-      call<Tensor>("wb04::silu_and_mul_backward", "", grad, input));
+      call_watched<Tensor>("wb04::silu_and_mul_backward", "", grad, input));
 }
 
 std::string dtype_of(const Tensor& source) {
@@ -287,6 +387,55 @@ std::vector<Tensor> lying_otherwise(const Tensor& rows) {
       torch::stable::transpose(turned, 0, 1),
       part,
       std::get<0>(call<Tensor>("aten::expand", "", first, sizes, false))};
+}
+
+std::vector<Tensor> with(const Tensor& first, std::vector<Tensor> others) {
+  others.insert(others.begin(), first);
+  return others;
+}
+
+// Halves each element of the memory that a tensor lies in, by no op.
+template <class T>
+void halve(const Tensor& source) {
+  const Memory memory(source);
+  T* const first = reinterpret_cast<T*>(memory.begin);
+  T* const end = reinterpret_cast<T*>(memory.begin + memory.bytes);
+  std::transform(first, end, first, [](T value) { return value / 2; });
+}
+
+// Makes a call, results_of(sizes). Each time that the op asks libtorch
+// something, it waits while another thread makes a call with other tensors.
+// What comes of both is what comes of them alone.
+template <class Call>
+void check_interrupted(const Call& results_of) {
+  const auto elements_of = [&](const Sizes& sizes) {
+    std::vector<std::vector<double>> all;
+    for (const Tensor& result : results_of(sizes)) {
+      all.push_back(elements<float>(result));
+    }
+    return all;
+  };
+  const auto other = [&] { return elements_of({5, 4}); };
+  const auto alone = elements_of({3, 8});
+  const auto other_alone = other();
+  bool came = true;
+  for (int turn = 0; came; ++turn) {
+    std::future<std::vector<std::vector<double>>> meanwhile;
+    Interruption now{turn, [&] {
+                       meanwhile = std::async(std::launch::async, other);
+                       // Not for ever, for the op may have a lock.
+                       meanwhile.wait_for(std::chrono::milliseconds(200));
+                     }};
+    interruption = &now;
+    const auto results = elements_of({3, 8});
+    interruption = nullptr;
+    CHECK(results == alone);
+    came = meanwhile.valid();
+    if (came) {
+      const auto of_the_other = meanwhile.get();
+      CHECK(of_the_other == other_alone);
+    }
+  }
 }
 
 // More elements than 32 bits count, in memory of which only pages that are
@@ -453,15 +602,37 @@ TEST_CASE(
       }
     });
   }
+  SUBCASE("the same tensors again, with other elements") {
+    const Tensor rows = random_tensor<float>({5, 12}, random);
+    const Tensor out = random_tensor<float>({5, 6}, random);
+    for (const Tensor& input : with(rows, lying_otherwise(rows))) {
+      for (int i = 0; i < 3; ++i) {
+        REQUIRE_NOTHROW(silu_and_mul_out(out, input));
+        CHECK(difference<float>(out, exact(elements<float>(input), 6)) == "");
+        halve<float>(input);
+      }
+    }
+  }
+  SUBCASE("another thread makes a call of its own meanwhile") {
+    check_interrupted([](const Sizes& sizes) {
+      Random random;
+      const Tensor input = random_tensor<float>(sizes, random);
+      const Tensor out = random_tensor<float>(halved(sizes), random);
+      silu_and_mul_out(out, strided(input, 2));
+      return std::vector<Tensor>{out};
+    });
+  }
   SUBCASE("an exception passes, and both handles are released") {
     const Tensor input = random_tensor<float>({2, 6}, random);
     Tensor flat = random_tensor<float>({6}, random); // of another rank
     Tensor turned = random_tensor<float>({3, 2}, random);
     Tensor wide = random_tensor<float>({2, 4}, random);
+    const Tensor none = random_tensor<float>({0}, random); // to be resized?
     const struct {
       Tensor memory, out;
     } rows[] = {
         {flat, flat},
+        {none, none},
         {turned, torch::stable::transpose(turned, 0, 1)},
         {wide, torch::stable::narrow(wide, 1, 0, 3)}}; // rows lie apart
     for (const auto& row : rows) {
@@ -573,6 +744,12 @@ TEST_CASE(
         CHECK(out.data_ptr() != silu_and_mul(input).data_ptr());
       }
     }
+    INFO("the same tensor again, with other elements");
+    const Tensor input = random_tensor<T>({5, 12}, random);
+    silu_and_mul(input);
+    halve<T>(input);
+    const auto halves = exact(elements<T>(input), 6);
+    CHECK(difference<T>(silu_and_mul(input), halves) == "");
   });
 }
 
@@ -721,6 +898,33 @@ TEST_CASE(
     const Tensor none = random_tensor<float>({3, 0}, random);
     CHECK(elements<float>(std::get<1>(swiglu(none))) == std::vector<double>(3));
   }
+  SUBCASE("the same tensors again, with other elements") {
+    for (const Tensor& other : with(input, lying_otherwise(input))) {
+      const Tensor wide = strided(bias, 2);
+      for (const Tensor& added : {bias, wide, wide}) {
+        const auto y = exact(elements<float>(other), 6, elements<float>(added));
+        CHECK(difference<float>(out_of(swiglu(other, added)), y, 40) == "");
+        halve<float>(other);
+        halve<float>(added);
+      }
+    }
+  }
+  SUBCASE("another thread makes a call of its own meanwhile") {
+    check_interrupted([](const Sizes& sizes) {
+      Random random;
+      const Tensor rows = random_tensor<float>(sizes, random);
+      const Tensor added = random_tensor<float>({sizes.back()}, random);
+      const double limit = random.normal<double>(1);
+      const auto [out, amax] =
+          swiglu(strided(rows, 2), strided(added, 2), limit, std::abs(limit));
+      return std::vector<Tensor>{out, amax};
+    });
+    check_interrupted([](const Sizes& sizes) {
+      Random random;
+      const Tensor rows = random_tensor<float>(sizes, random);
+      return std::vector<Tensor>{silu_and_mul(strided(rows, 2))};
+    });
+  }
   SUBCASE("the results of one call are not those of the next") {
     const auto [out, amax] = swiglu(input);
     const auto [other_out, other_amax] = swiglu(input);
@@ -738,18 +942,9 @@ void check_meta(
     const Kernel& kernel,
     const std::vector<Sizes>& sizes,
     const Tensor& input) {
-  const struct Watching {
-    Watching() {
-      sizes_read = 0;
-      watching = true;
-    }
-    ~Watching() {
-      watching = false;
-    }
-  } while_it_runs;
+  sizes_read = 0;
   std::vector<Tensor> results;
   REQUIRE_NOTHROW(results = kernel());
-  watching = false;
   if (sizes_read != 0) {
     FAIL_CHECK(
         "the kernel read a size, ",
@@ -764,17 +959,6 @@ void check_meta(
     CHECK((results[i].device().type() == DeviceType::Meta));
     CHECK(dtype_of(results[i]) == dtype_of(input));
     CHECK(results[i].is_contiguous());
-    int64_t bytes = 0;
-    REQUIRE(
-        aoti_torch_get_storage_size(results[i].get(), &bytes) == TORCH_SUCCESS);
-    const int64_t own = results[i].numel() * results[i].element_size();
-    if (bytes != own) {
-      FAIL_CHECK(
-          "the result is a part of a tensor of ",
-          bytes,
-          " bytes; one of its own has ",
-          own);
-    }
   }
 }
 
@@ -954,6 +1138,31 @@ TEST_CASE(
       }
     });
   }
+  SUBCASE("the same tensors again, with other elements") {
+    const Tensor grads = random_tensor<float>({5, 6}, random);
+    const Tensor inputs = positive(random_tensor<float>({5, 12}, random));
+    const auto all_inputs = with(inputs, lying_otherwise(inputs));
+    const auto all_grads = with(grads, lying_otherwise(grads));
+    for (size_t i = 0; i < all_inputs.size(); ++i) {
+      for (int turn = 0; turn < 3; ++turn) {
+        const auto want = exact_gradient(
+            elements<float>(all_grads[i]), elements<float>(all_inputs[i]), 6);
+        const Tensor got = backward(all_grads[i], all_inputs[i]);
+        CHECK(difference<float>(got, want, kGradientTolerance<float>) == "");
+        halve<float>(all_inputs[i]);
+        halve<float>(all_grads[i]);
+      }
+    }
+  }
+  SUBCASE("another thread makes a call of its own meanwhile") {
+    check_interrupted([](const Sizes& sizes) {
+      Random random;
+      const Tensor grad = random_tensor<float>(halved(sizes), random);
+      const Tensor input = random_tensor<float>(sizes, random);
+      return std::vector<Tensor>{
+          silu_and_mul_backward(strided(grad, 2), strided(input, 2))};
+    });
+  }
   SUBCASE("a gate of any size, also where e^-x overflows") {
     for_each_dtype([&](auto zero) {
       using T = decltype(zero);
@@ -1059,6 +1268,8 @@ TEST_CASE(
           Sizes{6},
           Sizes{5, 2, 3},
           Sizes{3},
+          Sizes{0},
+          Sizes{0, 3},
           Sizes{}}) {
       const Tensor out = random_float(sizes);
       const auto before = elements<float>(out);
