@@ -66,6 +66,7 @@ KINDS = {
     "benchmark": tables.benchmark, "conversions": tables.conversions,
     "ownership": tables.ownership, "matrix": tables.matrix,
     "audits": tables.audits, "gates": tables.gates, "loop": tables.loop,
+    "bound": tables.bound,
     "at_work": tables.at_work, "trace": tables.trace,
     "trace_wheels": tables.trace_wheels, "sass": tables.sass, "plot": pictures.plot,
     "migration": migration.group, "ops": migration.ops, "diff": porting.diff,

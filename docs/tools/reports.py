@@ -32,6 +32,11 @@ RESULTS = {
     "limits.json": (
         "chapter 08's kernels from one element to 1.6 GB", "08_hub_packaging.md",
         "./workbook bench 08 --limits --json FILE"),
+    "bound.json": (
+        "how near chapter 08's loops come to what the processor can do",
+        "08_hub_packaging.md",
+        "TORCH_ROOT=$(cat .venv/torch-root) PYTHONPATH=common .venv/bin/python "
+        "docs/tools/bound.py"),
     "porting.json": ("the steps of a port", "porting.md",
                      "./workbook test -- tests/docs/test_porting.py --record"),
     "audit.*": ("what an audit says of public wheels", "audit.md",

@@ -86,6 +86,16 @@ def loop() -> str:
               f"{c['load']:.0f}"] for c in result["chapters"]])
 
 
+def bound() -> str:
+    """Cycles an element: those that the instructions need, and those that pass."""
+    result = read("bound")
+    return f"{of(result)}\n\n" + table(
+        ["loop", "instructions", "for elements", "cycles each, at least", "measured"],
+        [[row["loop"], row["instructions"], row["elements"],
+          f"{row['bound']:.2f}", f"**{row['cycles']:.2f}**"]
+         for row in result["rows"]])
+
+
 def on_gpu(groups: list[dict]) -> str:
     names = list(dict.fromkeys(m["name"] for g in groups for m in g["members"]
                                if m["role"] != "floor"))
