@@ -129,7 +129,8 @@ def names():
     return set(torch._C._dispatch_get_all_op_names())
 """
 
-# The package, as the Hub's loader imports it: by its id, from its folder.
+# The package, as the Hub's loader imports it: by its id, from its folder. Other
+# kernels are there already, whose ops have the names of this one's.
 IMPORT = """
 import importlib.util, sys, torch
 from pathlib import Path
@@ -140,7 +141,17 @@ package = importlib.util.module_from_spec(spec)
 sys.modules[id] = package
 def load():
     spec.loader.exec_module(package)
-"""
+def another(*arguments):
+    raise AssertionError("ops of another kernel are called, of the same names")
+OTHER_KERNELS = [torch.library.Library(name, "DEF") for name in (
+    "activation", "_activation_cpu", "_activation_cpu_0000000")]
+for other in OTHER_KERNELS:
+    for name in FUNCTION_NAMES.split():
+        for op, schema in ((name, "(Tensor! out, Tensor input) -> ()"),
+                           (f"{name}_functional", "(Tensor input) -> Tensor")):
+            other.define(op + schema)
+            other.impl(op, another, "CPU")
+""".replace("FUNCTION_NAMES", repr(" ".join(sorted(FUNCTIONS))))
 
 
 # Once, twice, and by another path, as where one kernel is loaded from two places.
@@ -239,17 +250,22 @@ def git(*arguments):
 """
 
 
-def namespaces(source, build, *options):
-    """Those that the ops are registered in, by what the preprocessor makes of
-    the registrations."""
-    text = (source / "torch-ext/torch_binding.cpp").read_text()
+def preprocessed(file, build, *options):
+    """What the preprocessor makes of a file, but for what it includes."""
     compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$",
                          (build / "CMakeCache.txt").read_text(), re.M)[1]
-    done = subprocess.run(
-        [compiler, "-E", "-P", "-xc++", "-DTORCH_EXTENSION_NAME=TORCH_EXTENSION_NAME",
-         *options, "-"], input=re.sub(r"^#include.*", "", text, flags=re.M),
-        text=True, capture_output=True)
-    return set(re.findall(r"STABLE_TORCH_LIBRARY\w*\(\s*(\w+)\s*,", done.stdout))
+    return subprocess.run(
+        [compiler, "-E", "-P", "-xc++", *options, "-"],
+        input=re.sub(r"^#include.*", "", file.read_text(), flags=re.M),
+        text=True, capture_output=True).stdout
+
+
+def namespaces(source, build, *options):
+    """Those that the ops are registered in."""
+    text = preprocessed(
+        source / "torch-ext/torch_binding.cpp", build,
+        "-DTORCH_EXTENSION_NAME=TORCH_EXTENSION_NAME", *options)
+    return set(re.findall(r"STABLE_TORCH_LIBRARY\w*\(\s*(\w+)\s*,", text))
 
 
 def builds(build):
@@ -461,11 +477,72 @@ def unsafe_value(library, name):
     return 0
 
 
+# Macros by which code tells where it is compiled, and what of glibc and libstdc++
+# says everywhere.
+GLIBC = ["-D__GLIBC__=2", "-D__GLIBC_MINOR__=40", "-D__GLIBC_PREREQ(a,b)=1",
+         "-D_GLIBCXX_RELEASE=14", "-D__GLIBCXX__=20240801", "-w"]
+COMPILED = {
+    "by g++": ["-U__clang__", "-U__GNUC__", "-D__GNUC__=14"],
+    "by clang++": ["-D__clang__=1", "-D__clang_major__=18", "-U__GNUC__",
+                   "-D__GNUC__=4"],
+    "for aarch64": ["-U__x86_64__", "-U__x86_64", "-D__aarch64__=1"],
+    "for x86_64": ["-U__aarch64__", "-D__x86_64__=1"],
+    "with NDEBUG": ["-DNDEBUG", "-D__OPTIMIZE__=1"],
+    "without NDEBUG": ["-UNDEBUG", "-U__OPTIMIZE__"]}
+
+
+def left_out(file, build):
+    """What a file defines only under some of those macros, and where not."""
+    if not re.search(r"^\s*#\s*if", file.read_text(), re.M):
+        return []
+    there = {where: set(re.findall(
+        r"\bbasic_\w*stringstream(?= *\( *\))|\b__libc_single_threaded\b",
+        preprocessed(file, build, *GLIBC, *options)))
+        for where, options in COMPILED.items()}
+    return [(name, where) for where, names in there.items()
+            for name in sorted(set.union(*there.values()) - names)]
+
+
+def linked_again(build, folder):
+    """Whether the library, linked once more, is the same bytes; where an option
+    of the linker is not one of those that are known to leave it so."""
+    command = next(builds(build)).splitlines()[-1]
+    made = re.search(r" -o (\S+)", command)
+    options = re.findall(r" -(?:Wl,|Xlinker |z |T|B|flto|fuse-ld=)\S*", command)
+    if not made or {option.strip() for option in options} <= {
+            "-fuse-ld=bfd", "-Wl,--build-id=none"}:
+        return True
+    again = folder / "again.so"
+    subprocess.run(
+        command.replace(f"{build}/{made[1]}", str(again)).replace(
+            made[1], str(again)),
+        shell=True, cwd=build, capture_output=True, check=True)
+    return again.read_bytes() == (build / made[1]).read_bytes()
+
+
+def configured(source, folder, *options, **environment):
+    """The commands of a build that is configured otherwise."""
+    subprocess.run(
+        ["cmake", "-G", "Ninja", "-S", source, "-B", folder,
+         f"-DTORCH_ROOT={torch_root()}", "-DACTIVATION_CUDA=OFF",
+         f"-DPython_EXECUTABLE={sys.executable}", *options],
+        env={**os.environ, **environment}, capture_output=True, check=True)
+    return next(builds(folder))
+
+
+# Not asked what it is, so that none has to be there.
+CLANG = ["-DCMAKE_CXX_COMPILER_FORCED=ON", "-DCMAKE_CXX_COMPILER_ID_RUN=ON",
+         "-DCMAKE_CXX_COMPILER_ID=Clang", "-DCMAKE_CXX_COMPILER_VERSION=18",
+         "-DCMAKE_CXX_COMPILE_FEATURES=cxx_std_17",
+         "-DCMAKE_CXX17_COMPILE_FEATURES=cxx_std_17"]
+
+
 def test_08_3_what_is_in_it_is_its_own(
         build, source, library, tmp_path, look_at):
-    """it shows only the module to others, and runs on every machine and torch
+    """it shows only the module to others, and runs on every machine and torch,
+    whoever builds it
 
-    Others would find what is the library's own, or it is made for one machine."""
+    Others would find what is the library's own, or it is one machine's alone."""
     found = elf.read(library.name, library.read_bytes())
     look_at("torch-ext/portable.cpp")
     assert "__libc_single_threaded" not in found.exports, \
@@ -474,6 +551,9 @@ def test_08_3_what_is_in_it_is_its_own(
     assert "hidden" in text, \
         "__libc_single_threaded is hidden by this build's flags alone: say it beside " \
         "the variable, for builds without -fvisibility=hidden"
+    for name, where in left_out(source / "torch-ext/portable.cpp", build):
+        pytest.fail(f"compiled {where} the file leaves {name} out, and the library "
+                    "asks for the one that is too new")
     value = unsafe_value(library, "__libc_single_threaded")
     assert value == 0, \
         f"__libc_single_threaded is {value}, that is there are no threads: 0 is safe"
@@ -504,6 +584,10 @@ def test_08_3_what_is_in_it_is_its_own(
             if f"{folder}/" in text]
     assert not here, \
         f"a path of the build machine is in the library: {min(here, default='')}"
+    look_at("CMakeLists.txt", "link_options")
+    assert linked_again(build, tmp_path), \
+        "linked once more the library is of other bytes, under the same id: which " \
+        "option of the linker does that?"
     look_at("CMakeLists.txt", "-m")
     flags = re.findall(r" (-m(?:(?:arch|cpu)=(?!x86-64 |armv8-a )|avx|fma|bmi|sse)\S*)",
                        " ".join(re.findall(r"^ +FLAGS =(.*)$", (
@@ -514,15 +598,33 @@ def test_08_3_what_is_in_it_is_its_own(
     assert re.search(r"GNU|Clang|check_(cxx_)?compiler_flag", text), \
         "-fno-gnu-unique is for every compiler, and Clang stops at it: " \
         "CXX_COMPILER_ID tells which one it is"
+    here = next(builds(build))
     if re.search(r"\$<CONFIG|_RELEASE\b|CMAKE_BUILD_TYPE\W+(STREQUAL|MATCHES)", text):
-        subprocess.run(
-            ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path,
-             "-DCMAKE_BUILD_TYPE=Debug", f"-DTORCH_ROOT={torch_root()}",
-             "-DACTIVATION_CUDA=OFF"], capture_output=True, check=True)
-        there, here = next(builds(tmp_path)), next(builds(build))
+        there = configured(source, tmp_path / "debug", "-DCMAKE_BUILD_TYPE=Debug")
         missing = [flag for flag in ("-fno-gnu-unique", "-fuse-ld=bfd")
                    if flag in here and flag not in there]
         assert missing == [], f"a build of the type Debug lacks {missing[0]}"
+    usual = r"\$<\$<AND:\$<COMPILE_LANGUAGE:CXX>,\$<CXX_COMPILER_ID:GNU>>:" \
+        "-fno-gnu-unique>"
+    if re.search("Clang|_ID|IS_GNUCXX", re.sub(usual, "", text)):
+        look_at("CMakeLists.txt", "GNU")
+        there = configured(source, tmp_path / "clang", *CLANG)
+        missing = [part for part in (
+            "-fuse-ld=bfd", "portable.cpp", "-fvisibility=hidden")
+            if part in here and part not in there]
+        assert missing == [], f"a build by Clang lacks {missing[0]}"
+        assert "-fno-gnu-unique" not in there or "compiler_flag" in text, \
+            "a build by Clang has -fno-gnu-unique, which stops it"
+    if used := re.search(r"\bTIMESTAMP|\bRANDOM|\bENV\{", text):
+        look_at("CMakeLists.txt", used[0])
+        there = configured(source, tmp_path / "later", SOURCE_DATE_EPOCH="1",
+                           USER="another", LOGNAME="another", HOSTNAME="another")
+        other = [option for option in re.findall(
+            r" (-(?:D|Wl,)\S+)", there.replace(str(tmp_path / "later"), str(build)))
+            if option not in here and option != "-DNDEBUG"]
+        assert other == [], \
+            "built later or by another it is other bytes under the same id: " \
+            f"{other[0]}"
 
 
 def imported(file):
