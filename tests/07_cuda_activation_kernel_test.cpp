@@ -26,6 +26,7 @@
 #include <filesystem>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,8 +112,12 @@ constexpr int64_t kMany =
 template <class T>
 constexpr ScalarType kDtype = c10::CppTypeToScalarType<T>::value;
 
+// Strides that have more than 32 bits, or a small multiple of them.
+constexpr int64_t kFar[] = {
+    (int64_t{1} << 30) + 8, (int64_t{1} << 31) + 8, (int64_t{1} << 32) + 16};
+
 // "" if the kernel for this width is right on `input`, of [rows, 2d] with the
-// strides and the offset given.
+// strides and the offset given, also in the sign of a 0.
 struct Case {
   int width;
   int64_t rows;
@@ -170,9 +175,25 @@ std::string wrong(const std::vector<float>& numbers, const Case& c) {
     const auto got = static_cast<double>(result[i]);
     return ulp_error(kFormat<T>, got, value, smallest) <= kBound<T>;
   };
-  for (size_t i = 0; !text.empty() && i < expected.size(); ++i) {
-    if (right(i, expected[i])) {
+  const auto minus = [&](size_t i) { return std::signbit(expected[i]); };
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto got = static_cast<float>(result[i]);
+    const bool other_zero = got == 0 && std::signbit(got) != minus(i);
+    if (right(i, expected[i]) && !other_zero) {
       continue;
+    }
+    const auto row = static_cast<int64_t>(i) / c.d;
+    const T* const operand = data + row * c.row_stride +
+        static_cast<int64_t>(i) % c.d * c.column_stride;
+    const auto gate = static_cast<float>(operand[0]);
+    const auto up = static_cast<float>(operand[c.d * c.column_stride]);
+    if (other_zero || !std::isnormal(gate) || !std::isnormal(up)) {
+      std::ostringstream edge;
+      const double wanted = other_zero ? 0 * expected[i] : expected[i];
+      edge << "gate = " << gate << " and up = " << up << " give " << got
+           << ", and should give "
+           << (std::isnan(wanted) ? std::nan("") : nearest(kFormat<T>, wanted));
+      return edge.str();
     }
     for (size_t j = 0; j < expected.size(); ++j) {
       if (right(i, expected[j]) && expected[j] != 0) {
@@ -183,6 +204,35 @@ std::string wrong(const std::vector<float>& numbers, const Case& c) {
     break;
   }
   return text;
+}
+
+// "" if the kernel is right on every pair of these, which a short cut might
+// take for others: of d = 256.
+template <class T>
+std::string wrong_edges(int width, bool chosen = false) {
+  std::vector<float> edges;
+  for (const float edge :
+       {0.0f,
+        std::numeric_limits<float>::infinity(),
+        std::nanf(""),
+        static_cast<float>(kFormat<T>.max),
+        0.001f,
+        1.0f,
+        20.0f,
+        80.0f}) {
+    edges.insert(edges.end(), {edge, -edge});
+  }
+  std::vector<float> row;
+  for (const float gate : edges) {
+    row.insert(row.end(), edges.size(), gate);
+  }
+  for (size_t i = 0; i < edges.size(); ++i) {
+    row.insert(row.end(), edges.begin(), edges.end());
+  }
+  const auto d = static_cast<int64_t>(row.size() / 2);
+  Case all{width, 1, d, 2 * d};
+  all.chosen = chosen;
+  return wrong<T>(row, all);
 }
 
 std::vector<float> normal(int64_t n) {
@@ -232,7 +282,10 @@ std::string not_current(const void* stream) {
       : stream == reinterpret_cast<void*>(3)
       ? "the launch goes to 3, which is PyTorch's number of the stream: CUDA "
         "does not know it"
-      : "the launch goes to another stream than " + current;
+      : "the launch goes to another stream than " + current +
+          (pretend::stream_of(home) == nullptr
+               ? ", which is PyTorch's default one: the null stream"
+               : "");
 }
 
 // A tensor of these strides, in memory that is the caller's.
@@ -507,7 +560,10 @@ TEST_CASE(
     }
     // Elements, rows or columns alone.
     for (const auto& [rows, d] :
-         {std::pair{int64_t{3}, kMany / 3}, {kMany, 1}, {1, kMany}}) {
+         {std::pair{int64_t{3}, kMany / 3},
+          {3, kMany / 4}, // only their offsets
+          {kMany, 1},
+          {1, kMany}}) {
       Trace t = traced(4, 0, 1, 256, rows, d);
       t.ends = 2;
       REQUIRE_TRACED(t);
@@ -519,10 +575,31 @@ TEST_CASE(
     transposed.ends = 2;
     REQUIRE_TRACED(transposed);
   }
+  SUBCASE("few elements, farther apart than 32 bits can count") {
+    for (const int64_t far : kFar) {
+      Trace slice = traced(4, 0, 1, 32, 7, 10);
+      slice.row_stride = far;
+      REQUIRE_TRACED(slice);
+      Trace transposed = traced(2, 0, 1, 32, 7, 10);
+      transposed.column_stride = far;
+      transposed.row_stride = 1;
+      transposed.up = 10 * far;
+      REQUIRE_TRACED(transposed);
+      Trace expanded = traced(4, 0, 1, 32, 7, 10);
+      expanded.column_stride = 0;
+      expanded.row_stride = far;
+      expanded.up = 1;
+      REQUIRE_TRACED(expanded);
+    }
+  }
   SUBCASE("as many, in the kernel of the gradient") {
     LOOK_AT("backward.h", "plain_backward");
     for (const auto& [rows, d] :
-         {std::pair{int64_t{5}, int64_t{70}}, {kMany, 1}, {1, kMany}}) {
+         {std::pair{int64_t{5}, int64_t{70}},
+          {3, kMany / 8}, // only their offsets
+          {3, kMany / 4},
+          {kMany, 1},
+          {1, kMany}}) {
       Trace t = traced(2, 0, 1, 256, rows, d);
       t.ends = 2;
       REQUIRE_CLEAN(first_mistake_of_gradient(t));
@@ -538,6 +615,15 @@ TEST_CASE(
       REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, c));
     }
   }
+}
+
+TEST_CASE(
+    "07.1 a result is right whatever its operands are" *
+    doctest::description("A zero, an infinity, a NaN or a large number gives "
+                         "another result than silu(gate) * up.")) {
+  REQUIRE_CLEAN(wrong_edges<float>(0));
+  REQUIRE_CLEAN(wrong_edges<c10::Half>(0));
+  REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(0));
 }
 
 TEST_CASE(
@@ -696,7 +782,8 @@ TEST_CASE(
     for (const int home : {1, 0}) {
       for (const int current : {0, 1}) {
         const pretend::Pretend gpu(home, current);
-        for (state.turn = 0; state.turn < 2; ++state.turn) {
+        for (state.turn = 0; state.turn < 4; ++state.turn) {
+          state.default_stream = state.turn == 2;
           op.call();
           REQUIRE(state.launches.size() == size_t(state.turn) + 1);
           REQUIRE_CLEAN(not_current(state.launches.back().stream));
@@ -725,6 +812,38 @@ TEST_CASE(
     CHECK(state.launches.empty());
     CHECK_MESSAGE(
         state.device == 0, "after an exception another device is current");
+  }
+}
+
+// Seen once step 5 is done: the plain kernel's blocks are the same anywhere.
+TEST_CASE(
+    "07.2 a launch has the blocks of its own device" *
+    doctest::description("The launch is told another device than its "
+                         "input's.")) {
+  load_ops();
+  auto& state = pretend::state();
+  if (!state.seen) {
+    return; // the launch is not run
+  }
+  LOOK_AT("cuda_ops.cpp", "launch(");
+  const auto grid = function<Shape(int64_t, uint32_t)>("wb07_probe_grid");
+  const int64_t rows = 4388, d = 7; // not the same on both
+  for (const int home : {1, 0}) {
+    const pretend::Pretend gpu(home, 1 - home);
+    launch_untouched(rows, d);
+    REQUIRE(state.launches.size() == 1);
+    const pretend::Launch launched = state.launches[0];
+    if (state.names[launched.kernel].find("vectorized") == std::string::npos) {
+      continue;
+    }
+    const auto i = static_cast<size_t>(home);
+    const Shape shape = grid(rows * d, pretend::kMultiprocessors.at(i));
+    const std::string name = "cuda:" + std::to_string(home);
+    REQUIRE_CLEAN(
+        launched.blocks == shape.blocks && launched.threads == shape.threads
+            ? ""
+            : "the input is on " + name + ", and `launch` is told another " +
+                "device: the blocks are cut for the multiprocessors of that");
   }
 }
 
@@ -971,6 +1090,25 @@ TEST_CASE(
   check({3, 10}, {40, 2});                 // every other column
   check({3, 4, 10}, {10, 30, 1}, 0, true); // transposed batches
   check({2, 2, 10}, {192, 64, 1}, 0, true);
+  // Rows, columns, or the operands of a row, of which nothing is read.
+  for (const auto& [size, strides] :
+       {std::pair{int64_t{10}, Numbers{kMany, 1}},
+        {10, {1, kMany}},
+        {kMany, {kMany, 1}}}) {
+    const pretend::Pretend gpu;
+    const pretend::Model model(false);
+    const int64_t d = size / 2;
+    call_cuda_out(
+        untouched({3, d}, {d, 1}, ScalarType::Half, kOut),
+        untouched({3, size}, strides, ScalarType::Half, kInput));
+    REQUIRE(model.launches.size() == 1);
+    const pretend::Given given = model.launches[0];
+    CHECK(given.row_stride == strides[0]);
+    CHECK(reinterpret_cast<uint64_t>(given.first) == kInput);
+    const auto from_gate_to_up =
+        static_cast<int64_t>(reinterpret_cast<uint64_t>(given.second) - kInput);
+    CHECK(from_gate_to_up == 2 * d * strides[1]); // bytes
+  }
 }
 
 TEST_CASE(
@@ -1118,11 +1256,16 @@ TEST_CASE(
       }
     }
     LOOK_AT("plan.h", "kInFlight");
+    const int in_flight = grid(1000, 132).in_flight;
     REQUIRE_CLEAN(
-        grid(1000, 132).in_flight >= 2
+        in_flight >= 2
             ? ""
             : "kInFlight is 1: a thread waits for each vector before it asks "
               "for the next");
+    REQUIRE_CLEAN(
+        in_flight <= 2 ? ""
+                       : "kInFlight is more than 2: the more vectors a thread "
+                         "takes, the fewer blocks there are");
   }
   SUBCASE("vectors are counted in 32 bits, elements in 64") {
     for (const int width : {1, 8}) {
@@ -1130,6 +1273,11 @@ TEST_CASE(
       t.row_stride = 400000;
       t.ends = 2;
       REQUIRE_TRACED(t);
+      for (const int64_t far : kFar) {
+        Trace apart = traced(2, width, 2, 32, 7, 10 * width);
+        apart.row_stride = far;
+        REQUIRE_TRACED(apart);
+      }
       // As many vectors as there may be, in one row, or one in each.
       const int64_t most = int64_t{1} << 31;
       for (const auto& [rows, vectors] :
@@ -1148,6 +1296,11 @@ TEST_CASE(
       REQUIRE_CLEAN(wrong<c10::BFloat16>(normal(4 * d), {8, 2, d, 2 * d + 8}));
       REQUIRE_CLEAN(wrong<c10::Half>(normal(4 * d), {1, 2, d, 2 * d + 1}));
       REQUIRE_CLEAN(wrong<float>(normal(6 * d), {4, 3, d, 2 * d}));
+    }
+    for (const bool wide : {false, true}) {
+      REQUIRE_CLEAN(wrong_edges<float>(wide ? 4 : 1));
+      REQUIRE_CLEAN(wrong_edges<c10::Half>(wide ? 8 : 1));
+      REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(wide ? 8 : 1));
     }
   }
   SUBCASE("blocks for every multiprocessor") {
@@ -1180,12 +1333,17 @@ TEST_CASE(
     return; // the launch is not run
   }
   SUBCASE("the launch follows, on the input's own device") {
-    for (const int64_t rows : {1, 16, 64, 4096, 65536}) {
+    for (const auto& [rows, blocks] :
+         {std::pair{int64_t{1}, uint64_t{14}},
+          {16, 112},
+          {64, 224},
+          {4096, 14336},
+          {65536, 229376}}) {
       const pretend::Pretend gpu;
       launch_untouched(rows, 14336);
       REQUIRE(pretend::state().launches.size() == 1);
       const Shape shape = grid(rows * 14336 / 8, pretend::kMultiprocessors[1]);
-      CHECK(pretend::state().launches[0].blocks == shape.blocks);
+      CHECK(pretend::state().launches[0].blocks == blocks);
       CHECK(pretend::state().launches[0].threads == shape.threads);
       const auto* const kernel = pretend::state().launches[0].kernel;
       CHECK_MESSAGE(
@@ -1285,6 +1443,11 @@ TEST_CASE(
       }
     }
   }
+  for (const int width : {0, 1, 8}) {
+    REQUIRE_CLEAN(wrong_edges<c10::Half>(width, true));
+    REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(width, true));
+  }
+  REQUIRE_CLEAN(wrong_edges<float>(4, true));
 }
 
 TEST_CASE(

@@ -48,6 +48,8 @@ struct State {
   int forbidden = 0;      // calls that wait or allocate
   int mode = kGlobal;     // of this thread
   bool capturing = false;
+  // The current streams are PyTorch's default ones: CUDA's null stream.
+  bool default_stream = false;
   std::array<int, 2> asked{};               // how often for its multiprocessors
   std::set<const void*> loaded;             // kernels
   std::map<const void*, std::string> names; // as the compiler mangles them
@@ -66,9 +68,12 @@ inline State& state() {
   return state;
 }
 
+// The current one, by an address of more than 32 bits, as CUDA's have.
 inline void* stream_of(int device) {
-  return reinterpret_cast<void*>(
-      uintptr_t{0x5000} + unsigned(16 * state().turn + device));
+  const auto number = static_cast<unsigned>(16 * state().turn + device);
+  return state().default_stream
+      ? nullptr
+      : reinterpret_cast<void*>(uintptr_t{0x7f0000005000} + number);
 }
 
 template <class Function>
@@ -88,7 +93,7 @@ struct Pretend {
     state().home = home;
     state().device = current;
     state().turn = 0;
-    state().no_stream = false;
+    state().default_stream = state().no_stream = false;
     state().error = state().fail_next = state().forbidden = 0;
     state().mode = kGlobal;
     state().capturing = false;
