@@ -4,6 +4,7 @@
 #include "testing/checks.h"
 #include "testing/child.h"
 #include "testing/dispatcher.h"
+#include "testing/meeting.h"
 #include "testing/replaced.h"
 #include "testing/slots.h"
 #include "testing/symbols.h"
@@ -24,6 +25,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <regex>
@@ -302,6 +304,31 @@ std::string bad_advice(const std::string& said) {
   return "";
 }
 
+// "" unless the #error for no target is that of a target below 2.10, and says
+// nothing else.
+std::string mistaken(const std::string& none, const std::string& below) {
+  const auto message = [](const std::string& said) {
+    return matched(said, "error: ([^\n]*)");
+  };
+  const std::regex advice("defin|\\bset\\b|missing|-D", std::regex::icase);
+  return message(none) != message(below) ||
+          std::regex_search(message(none), advice)
+      ? ""
+      : "who has set no target reads that it is below 2.10: " +
+          first_error(none);
+}
+
+// What takes the macros away that a text defines: it can be read once more.
+std::string without_macros(const std::string& text) {
+  const std::regex define("# *define +(\\w+)");
+  std::string undefined;
+  for (std::sregex_iterator i(text.begin(), text.end(), define), end; i != end;
+       ++i) {
+    undefined += "#undef " + i->str(1) + "\n";
+  }
+  return undefined;
+}
+
 // What the compiler makes of the beginning of compat.h, before its other
 // headers, with one version of the headers and target after target.
 class Beginning {
@@ -311,12 +338,12 @@ class Beginning {
     text_ = all.substr(0, all.find("#include \"")) + "\n";
   }
 
+  // "" for none, and PyTorch's older macro, which does not say one.
   void add(const std::string& target) {
-    source_ +=
-        "#undef TORCH_TARGET_VERSION\n#undef COMPAT_VERSION\n"
-        "#undef COMPAT_HEADERS\n#undef COMPAT_TARGET\n"
-        "#define TORCH_TARGET_VERSION " +
-        target + "\n#line 1 \"at " + target + "\"\n" + text_;
+    source_ += without_macros(text_) + "#undef TORCH_TARGET_VERSION\n#define " +
+        (target.empty() ? "TORCH_STABLE_ONLY"
+                        : "TORCH_TARGET_VERSION " + target) +
+        "\n#line 1 \"at " + target + "\"\n" + text_;
   }
   // A macro is to have a value at this target, in an #if and in C++.
   void expect(const std::string& macro, const std::string& value) {
@@ -344,8 +371,6 @@ class Beginning {
         ? macro + ", at target " + target
         : "the target " + target + " is refused: " + first_error(found);
   }
-
- private:
   // What it said at this target.
   std::string errors(const std::string& target) {
     if (compiler_ != nullptr) {
@@ -364,6 +389,7 @@ class Beginning {
     return found;
   }
 
+ private:
   Versions versions_;
   std::string text_, source_, said_;
   std::unique_ptr<Compiler> compiler_;
@@ -376,25 +402,16 @@ std::string other_headers(const std::string& path, uint64_t target) {
       quoted(cached("TORCH_ROOT") + "/include");
 }
 
-struct Headers : Folder {
-  explicit Headers(uint64_t minor) {
-    std::ofstream(path + "/torch/headeronly/version.h")
-        << version_header(packed(2, minor));
-  }
-  std::string options(uint64_t target) const {
-    return other_headers(path, target);
-  }
-};
-
 // The same, and precompiled, since a learner checks often and that is most of
-// the time: for each torch once, in the library's build folder.
+// the time: for each torch once, in the library's build folder. They have what
+// is there at their own version as a target.
 class Precompiled {
  public:
-  explicit Precompiled(uint64_t minor) {
+  explicit Precompiled(uint64_t minor) : target_(packed(2, minor)) {
     namespace fs = std::filesystem;
     const auto time =
         fs::last_write_time(torch_include() + "csrc/stable/ops.h");
-    path_ = build_folder() + "/elsewhere-" +
+    path_ = build_folder() + "/elsewhere-" + text(target_) + "-" +
         std::to_string(time.time_since_epoch().count());
     if (fs::exists(path_ + "/torch.h.gch")) {
       return;
@@ -409,13 +426,11 @@ class Precompiled {
       std::ofstream(made) << text;
       fs::rename(made, file);
     };
-    write(
-        path_ + "/torch/headeronly/version.h",
-        version_header(packed(2, minor)));
+    write(path_ + "/torch/headeronly/version.h", version_header(target_));
     write(path_ + "/torch.h", kIncludes);
   }
-  std::string options(uint64_t target) const {
-    const std::string options = other_headers(path_, target) + " -fPIC";
+  std::string options() const {
+    const std::string options = other_headers(path_, target_) + " -fPIC";
     const std::string header = path_ + "/torch.h";
     const std::string made = header + std::to_string(getpid());
     if (!std::filesystem::exists(header + ".gch")) {
@@ -428,6 +443,7 @@ class Precompiled {
   }
 
  private:
+  uint64_t target_;
   std::string path_;
   static constexpr char kIncludes[] = R"(
 #include <torch/csrc/stable/accelerator.h>
@@ -437,57 +453,10 @@ class Precompiled {
 )";
 };
 
-// One function of compat.h as the compiler sees it with the headers and at the
-// target of these versions.
-class Seen {
- public:
-  Seen(const char* function, uint64_t headers_minor, uint64_t target_minor)
-      : function_(function),
-        headers_(headers_minor),
-        compiler_(
-            "-E -P " + headers_.options(packed(2, target_minor)) +
-            quoted(compat())) {}
-
-  // But for the numbers in it.
-  std::string text() {
-    const std::string text = compiler_.text();
-    const size_t begin = text.rfind(" " + function_ + "(");
-    const size_t end = text.find("\n}", begin);
-    INFO(text.substr(text.size() - std::min<size_t>(text.size(), 2000)));
-    REQUIRE(end != std::string::npos);
-    return std::regex_replace(
-        text.substr(begin, end - begin), std::regex("\\d+"), "#");
-  }
-
- private:
-  std::string function_;
-  Headers headers_;
-  Compiler compiler_;
-};
-
-// "" if the compiler sees another text of a function at the second target.
-std::string not_gated_by_target(
-    const char* function, uint64_t target, uint64_t other) {
-  constexpr uint64_t kHeaders = 15;
-  Seen below(function, kHeaders, target), above(function, kHeaders, other);
-  return below.text() != above.text()
-      ? ""
-      : std::string(function) + " is the same at target 2." +
-          std::to_string(target) + " and at target 2." + std::to_string(other);
-}
-// The same with other headers, at a target of 2.10.
-std::string not_gated_by_headers(
-    const char* function, uint64_t headers, uint64_t other) {
-  Seen below(function, headers, 10), above(function, other, 10);
-  return below.text() != above.text() ? ""
-                                      : std::string(function) +
-          " is the same with the headers of 2." + std::to_string(headers) +
-          " and with those of 2." + std::to_string(other) + ", at target 2.10";
-}
-
 // compat.h as somebody else has it: at a target with a patch, and with headers
-// that have the wrapper of 2.14, or say so. Compiled once, when it is first
-// asked for.
+// that have the wrapper of 2.14, or say so; then again for each target at which
+// a gate opens, and with headers that say they are of 2.13. Compiled once, when
+// it is first asked for.
 class Elsewhere {
  public:
   static constexpr uint64_t kTarget = packed(2, 10, 3);
@@ -508,18 +477,63 @@ class Elsewhere {
     return dlsym(handle_, "elsewhere_supported");
   }
 
+  // A target of compat.h, and how the names of its functions begin: as far as
+  // torch's headers are new enough to have what a gate may open there.
+  struct Place {
+    std::string name;
+    uint64_t minor;
+  };
+  static std::vector<Place> places() {
+    std::vector<Place> known = {{"elsewhere", 10}};
+    for (const uint64_t minor : {11, 12, 13}) {
+      if (packed(2, minor) <= headers()) {
+        known.push_back({"at_2_" + std::to_string(minor), minor});
+      }
+    }
+    return known;
+  }
+
  private:
   void* handle_ = nullptr;
+
+  // compat.h once more, in a namespace of this name.
+  static std::string once_more(
+      const std::string& name, uint64_t target, const std::string& before) {
+    const std::string all = read(compat());
+    const size_t once = all.find("#pragma once");
+    return without_macros(all) + "#undef TORCH_TARGET_VERSION\n" +
+        "#define TORCH_TARGET_VERSION " + slots::hex(target) + "\n" + before +
+        "namespace " + name + " {\nnamespace wb { using ::wb::error_text; }\n" +
+        "#line 1 \"" + compat() + "\"\n" +
+        (once < all.size() ? std::string(all).replace(once, 12, "") : all) +
+        "\n}\n" + functions(name);
+  }
+  static std::string functions(const std::string& name) {
+    return std::regex_replace(kFunctions, std::regex("AT"), name);
+  }
 
   Elsewhere() {
     const Precompiled newer(std::max<uint64_t>(headers() >> 48 & 255, 14));
     const Folder folder;
     const std::string source = folder.path + "/elsewhere.cpp";
     const std::string library = folder.path + "/elsewhere.so";
-    std::ofstream(source) << (headers() < packed(2, 14) ? kWrapper : "")
-                          << kSource;
+    std::ofstream text(source);
+    text << "#undef TORCH_TARGET_VERSION\n#define TORCH_TARGET_VERSION "
+         << slots::hex(kTarget) << "\n"
+         << (headers() < packed(2, 14) ? kWrapper : "") << kSource
+         << functions("elsewhere");
+    for (const Place& place : places()) {
+      if (place.name != "elsewhere") {
+        text << once_more(place.name, packed(2, place.minor), "");
+      }
+    }
+    text << once_more(
+        "before_2_14",
+        packed(2, 10),
+        "#undef TORCH_VERSION_MINOR\n#define TORCH_VERSION_MINOR 13\n");
+    text.close();
     Compiler compiler(
-        newer.options(kTarget) + " -shared -o" + quoted(library) + " -I" +
+        newer.options() + " -shared -Wl,-z,lazy -o" + quoted(library) + " -I" +
         quoted(cached("CMAKE_HOME_DIRECTORY")) + quoted(source));
     trouble = compiler.text();
     if (!trouble.empty()) {
@@ -545,39 +559,91 @@ inline Tensor permute(
 }
 }
 )";
-  // Tensors come in and go out as new handles.
+  // Tensors come in and go out as new handles. A call of the wrapper is
+  // counted.
   static constexpr char kSource[] = R"(
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+namespace torch::stable {
+int permutes = 0;
+inline Tensor counted_permute(
+    const Tensor& self, torch::headeronly::IntHeaderOnlyArrayRef dims) {
+  ++permutes;
+  return permute(self, dims);
+}
+}
+#define permute counted_permute
 #include "compat.h"
 namespace {
-AtenTensorHandle lent(const wb::Tensor& tensor) {
+AtenTensorHandle lent(const torch::stable::Tensor& tensor) {
   AtenTensorHandle handle = nullptr;
   aoti_torch_new_tensor_handle(tensor.get(), &handle);
   return handle;
 }
 }
+namespace elsewhere { namespace wb = ::wb; }
 extern "C" {
 bool elsewhere_supported() { return wb::is_supported(); }
-const char* elsewhere_report() {
-  static std::string text;
-  text = wb::abi_report();
-  return text.c_str();
+int elsewhere_permutes() { return torch::stable::permutes; }
 }
-AtenTensorHandle elsewhere_from_blob(
+)";
+  static constexpr char kFunctions[] = R"(
+extern "C" {
+AtenTensorHandle AT_from_blob(
     void* data, const int64_t* sizes, size_t count,
-    torch::headeronly::ScalarType dtype, void (*deleter)(void*)) {
-  return lent(wb::from_blob(
-      data, {sizes, count},
-      torch::stable::Device(torch::headeronly::DeviceType::CPU),
-      dtype, deleter));
+    torch::headeronly::ScalarType dtype, void (*deleter)(void*),
+    torch::headeronly::DeviceType device, int8_t index) {
+  return lent(AT::wb::from_blob(
+      data, {sizes, count}, torch::stable::Device(device, index), dtype,
+      deleter));
 }
-AtenTensorHandle elsewhere_permute(
+AtenTensorHandle AT_permute(
     AtenTensorHandle self, const int64_t* dims, size_t count) {
-  return lent(wb::permute(
-      wb::Tensor(self), std::vector<int64_t>(dims, dims + count)));
+  return lent(AT::wb::permute(
+      torch::stable::Tensor(self), std::vector<int64_t>(dims, dims + count)));
+}
+void* AT_current_stream(int32_t device) {
+  return AT::wb::current_stream(device);
 }
 }
 )";
 };
+
+// from_blob at a target.
+Tensor elsewhere_from_blob(
+    const Elsewhere::Place& place,
+    void* data,
+    const std::vector<int64_t>& sizes,
+    c10::ScalarType dtype,
+    void (*deleter)(void*),
+    c10::DeviceType device = c10::DeviceType::CPU,
+    int8_t index = -1) {
+  using Function = AtenTensorHandle(
+      void*,
+      const int64_t*,
+      size_t,
+      c10::ScalarType,
+      void (*)(void*),
+      c10::DeviceType,
+      int8_t);
+  auto* const from_blob =
+      Elsewhere::get().function<Function>((place.name + "_from_blob").c_str());
+  return Tensor(from_blob(
+      data, sizes.data(), sizes.size(), dtype, deleter, device, index));
+}
+
+// Those that do not call what the running libtorch lacks.
+std::vector<Elsewhere::Place> runnable_places() {
+  std::vector<Elsewhere::Place> places;
+  if (Elsewhere::get().trouble.empty()) { // else step 06.4 shows it
+    for (const Elsewhere::Place& place : Elsewhere::places()) {
+      if (packed(2, place.minor) <= aoti_torch_abi_version()) {
+        places.push_back(place);
+      }
+    }
+  }
+  return places;
+}
 
 // --- what replaces a function that the library calls -------------------------
 
@@ -621,6 +687,30 @@ AOTITorchError op_fails(
   return TORCH_FAILURE;
 }
 
+// "" unless two threads that call at the same time fill one array of slots.
+std::string shared_in_threads(const std::function<void(const Library&)>& act) {
+  for (const Library& library : libraries()) {
+    if (library.inside == nullptr) {
+      continue;
+    }
+    const std::string ended = in_child([&] {
+      const CapturedStderr quiet;
+      const Meeting meeting =
+          Meeting::of(library.inside, [&] { act(library); });
+      const auto& stacks = meeting.stacks;
+      return stacks.size() == 2 && stacks[0] == stacks[1]
+          ? "two threads that call at the same time have one array of slots"
+          : std::string();
+    });
+    if (!ended.empty()) {
+      return ended.rfind("two ", 0) == 0
+          ? ended
+          : "calls at the same time in two threads crash: " + ended;
+    }
+  }
+  return "";
+}
+
 uint64_t given_to_call = 0;
 AOTITorchError dispatch(
     const char* op, const char* overload, StableIValue* stack, uint64_t build) {
@@ -632,6 +722,12 @@ int64_t first_stream = 0; // of device 0
 AOTITorchError cuda_stream(int32_t device, void** stream) {
   *stream = reinterpret_cast<void*>(first_stream + device);
   return device < 8 ? TORCH_SUCCESS : TORCH_FAILURE;
+}
+
+// Of a PyTorch in which CUDA is not the accelerator that is used.
+AOTITorchError other_cuda_stream(int32_t, void** stream) {
+  *stream = reinterpret_cast<void*>(0xc0da);
+  return TORCH_SUCCESS;
 }
 
 // A machine with an accelerator, as the headers' Stream sees it.
@@ -666,6 +762,7 @@ TEST_CASE(
       "-fsyntax-only -Wfatal-errors -isystem" + quoted(versions.path);
   // Of all of compat.h, the #error comes first.
   constexpr char kNewer[] = "0x0210000000000000"; // 2.16
+  constexpr char kOlder[] = "0x0209000000000000";
   Compiler newer(
       whole + " -DTORCH_TARGET_VERSION=" + kNewer + quoted(compat()));
   Compiler none(whole + quoted(compat()));
@@ -673,36 +770,54 @@ TEST_CASE(
   const std::vector<std::string> wrong = {
       kNewer,
       "0x020a00000000", // a byte short
-      "0x0209000000000000",
+      kOlder,
       "0x0209ffffffffffff",
       "0x010f000000000000",                // 1.15
       slots::hex(here + packed(0, 1)),     // a minor above the headers
       slots::hex(here + packed(0, 0, 1))}; // and a patch
   const std::vector<std::string> right = {
       "0x020a000000000000", "TORCH_ABI_VERSION"};
-  Beginning today(here), of_2_16(packed(2, 16));
+  const std::string patch = slots::hex(packed(2, 16, 1));
+  const std::vector<std::string> wrong_in_2_16_1 = {
+      slots::hex(packed(2, 16, 2)), "0x0211000000000000"};
+  const std::vector<std::string> right_in_2_16_1 = {
+      kNewer, patch, "TORCH_ABI_VERSION"};
+  Beginning today(here), of_2_16_1(packed(2, 16, 1));
   for (const auto* targets : {&wrong, &right}) {
     for (const std::string& target : *targets) {
       today.add(target);
     }
   }
-  of_2_16.add("0x0211000000000000");
-  of_2_16.add(kNewer);
+  today.add("");
+  for (const auto* targets : {&wrong_in_2_16_1, &right_in_2_16_1}) {
+    for (const std::string& target : *targets) {
+      of_2_16_1.add(target);
+    }
+  }
   today.compile();
-  of_2_16.compile();
+  of_2_16_1.compile();
   REQUIRE_CLEAN(not_refused(newer.text(), kNewer));
   const std::string of_none = none.text();
   REQUIRE_CLEAN(not_refused(of_none, ""));
   REQUIRE_CLEAN(bad_advice(of_none));
+  REQUIRE_CLEAN(mistaken(of_none, today.errors(kOlder)));
   for (const std::string& target : wrong) {
     REQUIRE_CLEAN(today.not_refused(target));
   }
   for (const std::string& target : right) {
     REQUIRE_CLEAN(today.not_accepted(target));
   }
-  INFO("the headers of 2.16");
-  REQUIRE_CLEAN(of_2_16.not_refused("0x0211000000000000"));
-  REQUIRE_CLEAN(of_2_16.not_accepted(kNewer));
+  {
+    INFO("TORCH_STABLE_ONLY, which says no target, is defined");
+    REQUIRE_CLEAN(today.not_refused(""));
+  }
+  INFO("the headers of 2.16.1");
+  for (const std::string& target : wrong_in_2_16_1) {
+    REQUIRE_CLEAN(of_2_16_1.not_refused(target));
+  }
+  for (const std::string& target : right_in_2_16_1) {
+    REQUIRE_CLEAN(of_2_16_1.not_accepted(target));
+  }
 }
 
 TEST_CASE(
@@ -786,13 +901,20 @@ TEST_CASE(
       const std::string report = library.abi_report();
       CHECK(report == built + text(aoti_torch_abi_version()));
     }
-    const Replaced newer(
+    // On one that is_supported refuses too: that is when it is asked for.
+    const Replaced other(
         library.inside, "aoti_torch_abi_version", running_version);
     for (const uint64_t version :
-         {packed(2, 16, 3), packed(3, 0, 17), packed(16, 255, 255) | 255}) {
+         {packed(2, 16, 3),
+          packed(3, 0, 17),
+          packed(16, 255, 255) | 255,
+          packed(2, 9, 1),
+          packed(1, 13)}) {
       running = version;
       INFO("on libtorch ", text(version));
-      const std::string report = library.abi_report();
+      std::string report;
+      const String thrown = refusal([&] { report = library.abi_report(); });
+      CHECK(thrown == kNothingThrown);
       CHECK(report == built + text(version));
     }
   });
@@ -894,17 +1016,12 @@ void expect_copied(const std::vector<int64_t>& sizes, size_t count) {
     data[i] = static_cast<T>(i + 1);
   }
   const std::vector<T> expected = data;
-  auto* const from_blob =
-      Elsewhere::get()
-          .function<AtenTensorHandle(
-              void*, const int64_t*, size_t, c10::ScalarType, void (*)(void*))>(
-              "elsewhere_from_blob");
   blobs_deleted = 0;
   const auto dtype = c10::CppTypeToScalarType<T>::value;
-  const Tensor tensor(
-      from_blob(data.data(), sizes.data(), sizes.size(), dtype, [](void*) {
+  const Tensor tensor = elsewhere_from_blob(
+      Elsewhere::places()[0], data.data(), sizes, dtype, [](void*) {
         ++blobs_deleted;
-      }));
+      });
   data.assign(count, T{}); // the memory may be used for something else
   const std::string name = torch::headeronly::toString(dtype);
   INFO("at target 2.10, from sizes ", sizes, " and the dtype ", name);
@@ -935,7 +1052,109 @@ TEST_CASE(
 TEST_CASE(
     "06.3 the gate opens at target 2.11, and not before" *
     doctest::description("The gate opens at another target than 2.11.")) {
-  REQUIRE_CLEAN(not_gated_by_target("from_blob", 10, 11));
+  for (const Elsewhere::Place& place : runnable_places()) {
+    int64_t number = 7;
+    blobs_deleted = 0;
+    const Tensor tensor = elsewhere_from_blob(
+        place, &number, {}, c10::ScalarType::Long, [](void*) {
+          ++blobs_deleted;
+        });
+    const bool copies = blobs_deleted != 0;
+    if (copies != (place.minor < 11)) {
+      FAIL(
+          "from_blob ",
+          std::string(copies ? "copies" : "does not copy"),
+          " at target 2.",
+          place.minor);
+    }
+  }
+}
+
+namespace {
+
+// The numbers that two deleters were given.
+std::vector<int64_t> by_the_first, by_the_second;
+
+// In place of what makes a tensor of a blob: of which device. The tensor is
+// another one.
+std::string blob_device;
+std::string device_text(int64_t type, int64_t index) {
+  return "type " + std::to_string(type) + ", index " + std::to_string(index);
+}
+AOTITorchError blob_of(
+    void*,
+    int64_t,
+    const int64_t*,
+    const int64_t*,
+    int64_t,
+    int32_t,
+    int32_t type,
+    int32_t index,
+    AtenTensorHandle* out) {
+  blob_device = device_text(type, index);
+  return aoti_torch_new_tensor_handle(tensor<int64_t>({7}, {1}).get(), out);
+}
+
+} // namespace
+
+TEST_CASE(
+    "06.3 each tensor has its own deleter" *
+    doctest::description("from_blob hands a tensor's data to the deleter of "
+                         "another one.")) {
+  for (const Elsewhere::Place& place : runnable_places()) {
+    INFO("two tensors with two deleters, at target 2.", place.minor);
+    int64_t first = 1, second = 2;
+    by_the_first.clear(), by_the_second.clear();
+    constexpr auto kLong = c10::ScalarType::Long;
+    Tensor one = elsewhere_from_blob(place, &first, {1}, kLong, [](void* data) {
+      by_the_first.push_back(*static_cast<int64_t*>(data));
+    });
+    Tensor other =
+        elsewhere_from_blob(place, &second, {1}, kLong, [](void* data) {
+          by_the_second.push_back(*static_cast<int64_t*>(data));
+        });
+    one = other = Tensor();
+    CHECK(by_the_first == std::vector<int64_t>{1});
+    CHECK(by_the_second == std::vector<int64_t>{2});
+  }
+}
+
+TEST_CASE(
+    "06.3 two threads copy at the same time" *
+    doctest::description("from_blob is called in two threads at the same time, "
+                         "and they share what one of them owns.")) {
+  REQUIRE_CLEAN(
+      shared_in_threads([](const Library& library) { library.count({5}); }));
+}
+
+TEST_CASE(
+    "06.3 the data stays on its device" *
+    doctest::description("from_blob takes the data for another device's.")) {
+  const void* inside = Elsewhere::get().inside();
+  for (const Elsewhere::Place& place : runnable_places()) {
+    for (const auto& [type, index] :
+         {std::pair(c10::DeviceType::CUDA, int8_t{1}),
+          std::pair(c10::DeviceType::XPU, int8_t{0}),
+          std::pair(c10::DeviceType::PrivateUse1, int8_t{3})}) {
+      const Replaced old(inside, "aoti_torch_create_tensor_from_blob", blob_of);
+      const Replaced plain(
+          inside, "aoti_torch_create_tensor_from_blob_v2", blob_of);
+      const Replaced with_deleter(inside, "torch_from_blob", blob_of);
+      blob_device = "none";
+      int64_t number = 7;
+      elsewhere_from_blob(
+          place,
+          &number,
+          {1},
+          c10::ScalarType::Long,
+          [](void*) {},
+          type,
+          index);
+      INFO("at target 2.", place.minor);
+      const std::string device = blob_device;
+      CHECK(device == device_text(static_cast<int64_t>(type), index));
+    }
+  }
 }
 
 TEST_CASE(
@@ -977,6 +1196,22 @@ TEST_CASE(
     if (one.rfind("threw: ", 0) != 0) {
       FAIL("x is [1], permuted by [5], and nothing is thrown: ", one);
     }
+    const std::string accepted = in_child([&] {
+      const CapturedStderr quiet;
+      for (const std::vector<int64_t>& dims :
+           std::vector<std::vector<int64_t>>{{}, {1, 0}, {0, 1, 2, 3}}) {
+        if (refusal([&] { library.permute(x, dims); }) == kNothingThrown) {
+          return "by " + std::string(doctest::toString(dims).c_str());
+        }
+      }
+      return std::string();
+    });
+    if (!accepted.empty()) {
+      FAIL(
+          "x has three dimensions, is permuted by more or fewer, and nothing "
+          "is thrown: ",
+          accepted);
+    }
     INFO("permuted by [0, 0, 1], which libtorch refuses");
     // What the slot holds after a failed call is not a tensor.
     const std::string failed = in_child([&] { library.permute(x, {0, 0, 1}); });
@@ -996,23 +1231,45 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "06.4 two threads permute at the same time" *
+    doctest::description("permute is called in two threads at the same time, "
+                         "and they share what one of them owns.")) {
+  REQUIRE_CLEAN(shared_in_threads([](const Library& library) {
+    library.permute(tensor<int64_t>({1, 2}, {1, 2}), {1, 0});
+  }));
+}
+
+TEST_CASE(
     "06.4 the gate opens with the headers of 2.14, whatever the target" *
     doctest::description("The gate does not open with the headers of 2.14, or "
                          "what it opens does not compile.")) {
-  REQUIRE_CLEAN(not_gated_by_headers("permute", 13, 14));
   const Elsewhere& newer = Elsewhere::get();
   REQUIRE_CLEAN(newer.trouble);
-  INFO("the headers of 2.14; x is [2, 3], permuted by [1, 0]");
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
-  const int64_t dims[] = {1, 0};
-  auto* const permute =
-      newer
-          .function<AtenTensorHandle(AtenTensorHandle, const int64_t*, size_t)>(
-              "elsewhere_permute");
-  const Tensor y(permute(
-      slots::pointer<AtenTensorHandle>(slots::make("Tensor", x.get())),
-      dims,
-      2));
+  const auto permuted = [&](const std::string& place) {
+    const int64_t dims[] = {1, 0};
+    auto* const permute = newer.function<AtenTensorHandle(
+        AtenTensorHandle, const int64_t*, size_t)>(
+        (place + "_permute").c_str());
+    return Tensor(permute(
+        slots::pointer<AtenTensorHandle>(slots::make("Tensor", x.get())),
+        dims,
+        2));
+  };
+  auto* const wrapped = newer.function<int()>("elsewhere_permutes");
+  permuted("before_2_14");
+  if (wrapped() != 0) {
+    FAIL(
+        "with the headers of 2.13 permute calls torch::stable::permute, which "
+        "they do not have");
+  }
+  const Tensor y = permuted("elsewhere");
+  if (wrapped() != 1) {
+    FAIL(
+        "with the headers of 2.14 permute does not call "
+        "torch::stable::permute, at target 2.10");
+  }
+  INFO("the headers of 2.14; x is [2, 3], permuted by [1, 0]");
   const auto sizes = y.sizes().vec();
   const auto strides = y.strides().vec();
   CHECK(sizes == std::vector<int64_t>{3, 2});
@@ -1039,9 +1296,9 @@ TEST_CASE(
       return refusal([&] { library.current_stream(device); });
     };
     const bool old = target(library) < packed(2, 13);
+    AOTITorchError (*const nowhere)(int32_t, void**) = nullptr;
     if (old) {
       INFO("a PyTorch without libtorch_cuda.so");
-      AOTITorchError (*const nowhere)(int32_t, void**) = nullptr;
       const Replaced missing(library.inside, kName, nowhere);
       const std::string failed = in_child([&] { library.current_stream(0); });
       if (failed.rfind("threw: ", 0) != 0) {
@@ -1052,7 +1309,8 @@ TEST_CASE(
       }
       CHECK(said(failed) == Contains(kName));
     }
-    const Replaced found(library.inside, kName, cuda_stream);
+    const Replaced found(
+        library.inside, kName, old ? cuda_stream : other_cuda_stream);
     // Then it is another one, and then the default one, whose handle is null.
     for (const int64_t first : {0x5eed0, 0xfeed0, 0}) {
       first_stream = first;
@@ -1066,6 +1324,14 @@ TEST_CASE(
       INFO("of device 9, which is not there: the call fails");
       CHECK(refused(9) == Contains(kName));
     } else {
+      {
+        INFO("an accelerator that is not CUDA, without libtorch_cuda.so");
+        const Replaced missing(library.inside, kName, nowhere);
+        first_stream = 0x5eed0;
+        const std::string stream =
+            in_child([&] { return hex(library.current_stream(3)); });
+        CHECK(stream == hex(0x5eed3));
+      }
       for (const std::string name :
            {"torch_stream_native_handle", "aoti_torch_get_current_stream"}) {
         const Replaced failing(library.inside, name.c_str(), fails);
@@ -1103,7 +1369,31 @@ TEST_CASE(
 TEST_CASE(
     "06.5 the gate opens at target 2.13, and not before" *
     doctest::description("The gate opens at another target than 2.13.")) {
-  REQUIRE_CLEAN(not_gated_by_target("current_stream", 12, 13));
+  const Elsewhere& elsewhere = Elsewhere::get();
+  if (!elsewhere.trouble.empty()) {
+    return; // step 06.4 shows it
+  }
+  const void* inside = elsewhere.inside();
+  const Replaced cuda(
+      inside, "aoti_torch_get_current_cuda_stream", other_cuda_stream);
+  const Replaced current(
+      inside, "aoti_torch_get_current_stream", get_current_stream);
+  const Replaced native(
+      inside, "torch_stream_native_handle", stream_native_handle);
+  const Replaced deleted(inside, "aoti_torch_delete_stream", delete_stream);
+  for (const Elsewhere::Place& place : Elsewhere::places()) {
+    auto* const current_stream = elsewhere.function<void*(int32_t)>(
+        (place.name + "_current_stream").c_str());
+    first_stream = 0x5eed0;
+    const bool open = current_stream(3) == reinterpret_cast<void*>(0x5eed3);
+    if (open != (place.minor >= 13)) {
+      FAIL(
+          "current_stream ",
+          std::string(open ? "uses" : "does not use"),
+          " nativeHandle() at target 2.",
+          place.minor);
+    }
+  }
 }
 
 TEST_CASE("06 a library for newer libtorch is refused, or works") {
