@@ -1016,6 +1016,19 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "03.7 a call waits for no other thread's" *
+    doctest::description("A call waits until that of another thread is over. "
+                         "Where that one's kernel needs this call, neither "
+                         "ends.")) {
+  auto* const call = function<void(int64_t*)>("wb03_call_count");
+  const Meeting meeting = Meeting::of(reinterpret_cast<void*>(call), count);
+  REQUIRE(meeting.stacks.size() == 2);
+  if (!meeting.met) {
+    FAIL("while an op runs in one thread, no call of another gets through");
+  }
+}
+
+TEST_CASE(
     "03.7 each call has a stack of its own, also in threads" *
     doctest::description("Two calls share an array of slots, or libtorch is "
                          "told another version than that of the headers.")) {

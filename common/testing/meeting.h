@@ -21,27 +21,32 @@ struct Meeting {
   // the other, two seconds at most. `inside` is any address in the library that
   // calls.
   static Meeting of(const void* inside, const std::function<void()>& act) {
-    stacks_.clear(), versions_.clear();
+    stacks_.clear(), versions_.clear(), met_ = true;
     const Replaced dispatcher(inside, "torch_call_dispatcher", call);
     std::thread other(act);
     act();
     other.join();
-    return {stacks_, versions_};
+    return {stacks_, versions_, met_};
   }
 
   std::vector<const StableIValue*> stacks;
   std::vector<uint64_t> versions;
+  bool met; // no call was over before there was a second one
 
  private:
   Meeting(
       std::vector<const StableIValue*> all_stacks,
-      std::vector<uint64_t> all_versions)
-      : stacks(std::move(all_stacks)), versions(std::move(all_versions)) {}
+      std::vector<uint64_t> all_versions,
+      bool all_met)
+      : stacks(std::move(all_stacks)),
+        versions(std::move(all_versions)),
+        met(all_met) {}
 
   static inline std::mutex mutex_;
   static inline std::condition_variable another_;
   static inline std::vector<const StableIValue*> stacks_;
   static inline std::vector<uint64_t> versions_;
+  static inline bool met_ = true;
 
   static AOTITorchError call(
       const char* op,
@@ -52,7 +57,7 @@ struct Meeting {
     stacks_.push_back(stack);
     versions_.push_back(version);
     another_.notify_all();
-    another_.wait_for(
+    met_ &= another_.wait_for(
         lock, std::chrono::seconds(2), [] { return stacks_.size() >= 2; });
     lock.unlock();
     return torch_call_dispatcher(op, overload, stack, version);
