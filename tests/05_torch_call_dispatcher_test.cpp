@@ -1134,16 +1134,24 @@ TEST_CASE(
                          "linear.")) {
   SUBCASE("on the CPU") {
     Random random;
-    for (const int64_t rows : {1, 3, 0}) {
+    // Rows, one, none, in more dimensions, and a vector, which stays one.
+    for (const Sizes& leading :
+         {Sizes{1}, Sizes{3}, Sizes{0}, Sizes{2, 1, 2}, Sizes{}}) {
       const int64_t h = random.integer(1, 9), d = random.integer(1, 9);
+      Sizes x_sizes = leading;
+      x_sizes.push_back(h);
+      int64_t rows = 1;
+      for (const int64_t size : leading) {
+        rows *= size;
+      }
       const auto x_values =
           random_values(static_cast<size_t>(rows * h), random);
       const auto u_values =
           random_values(static_cast<size_t>(2 * d * h), random);
       const auto w_values = random_values(static_cast<size_t>(h * d), random);
       const Tensor x = rows == 0
-          ? torch::stable::empty({0, h}, ScalarType::Float)
-          : tensor(x_values, {rows, h});
+          ? torch::stable::empty(x_sizes, ScalarType::Float)
+          : tensor(x_values, x_sizes);
       const Tensor w_gate_up = tensor(u_values, {2 * d, h});
       const Tensor w_down = tensor(w_values, {h, d});
       const Named names{{x, "x"}, {w_gate_up, "w_gate_up"}, {w_down, "w_down"}};
@@ -1151,12 +1159,12 @@ TEST_CASE(
         REQUIRE_CLEAN(
             watch(kOps, [&](Watch&) { swiglu_mlp(x, w_gate_up, w_down); }));
       }
-      INFO("x is [", rows, ", ", h, "]");
+      INFO("x is ", x_sizes);
       INFO("w_gate_up is [", 2 * d, ", ", h, "]");
       INFO("w_down is [", h, ", ", d, "]");
       const Tensor result = swiglu_mlp(x, w_gate_up, w_down);
       const auto sizes = result.sizes().vec();
-      REQUIRE(sizes == Sizes{rows, h});
+      REQUIRE(sizes == x_sizes);
       const auto got = values<float>(result);
       const auto at = [](const Floats& m, int64_t i) {
         return static_cast<double>(m[static_cast<size_t>(i)]);
@@ -1185,11 +1193,15 @@ TEST_CASE(
     const auto empty = [&](const Sizes& sizes) {
       return torch::stable::empty(sizes, ScalarType::Float, std::nullopt, meta);
     };
-    const auto sizes =
-        swiglu_mlp(empty({2, 3, 8}), empty({10, 8}), empty({8, 5}))
-            .sizes()
-            .vec();
-    CHECK(sizes == Sizes{2, 3, 8});
+    for (const Sizes& x_sizes :
+         {Sizes{2, 3, 8}, Sizes{0, 8}, Sizes{8}, Sizes{2, 1, 3, 8}}) {
+      INFO("x is ", x_sizes);
+      const auto sizes =
+          swiglu_mlp(empty(x_sizes), empty({10, 8}), empty({8, 5}))
+              .sizes()
+              .vec();
+      CHECK(sizes == x_sizes);
+    }
     for (const char* name : {"aoti_torch_get_size", "aoti_torch_get_sizes"}) {
       const Replaced unread(library_symbol("wb05_text"), name, size_is_read);
       const std::string text = thrown([&] {
