@@ -52,9 +52,14 @@ class Members:
             "ATen, in place": in_place,
             "torch.compile": lambda: fused(out, x),
         }
-        peer = torch.ops.kernels_community
-        if hasattr(peer, "silu_and_mul"):  # --peer
-            self.calls["kernels-community"] = lambda: peer.silu_and_mul(out, x)
+        theirs = torch.ops.kernels_community
+
+        def original(out, x):  # as its Python side has it
+            theirs.silu_and_mul(out, x)
+            return out
+
+        if hasattr(theirs, "silu_and_mul"):  # --peer
+            self.calls["kernels-community"] = lambda: original(out, x)
 
     def check(self):
         """Each member's result, so that what is timed is what was asked for."""
