@@ -295,6 +295,11 @@ opened = {n.split("::")[0] for n in names() - before}
 assert id in opened, \\
     f"the ops are in {', '.join(opened)}, a name that every build has; " \\
     "TORCH_EXTENSION_NAME is this build's own"
+shared = sorted(n for n in names() - before if not n.startswith(f"{id}::"))
+assert not shared, \\
+    f"the library defines {shared[0]} too, as every build of it does: no two of " \\
+    "them can be in one process\\nlook at torch-ext/torch_binding.cpp: " + \\
+    shared[0].split("::")[0]
 out, x = torch.empty(2, 4), torch.randn(2, 8)
 getattr(torch.ops, id).silu_and_mul(out, x)
 torch.testing.assert_close(
@@ -306,10 +311,11 @@ for name in sorted(n for n in names() if n.startswith(f"{id}::")):
             "registered in this build's namespace?"
 """, library, died="the process ended: another kernel has opened the namespace "
                    "activation")
-    assert (found := namespaces(source, build, "-DCUDA_KERNEL")) == \
-        (mine := namespaces(source, build)), \
-        f"for CUDA the ops are in {', '.join(found - mine)}, a name that every " \
-        "build has; TORCH_EXTENSION_NAME is this build's own"
+    for device, options in ("CPU", []), ("CUDA", ["-DCUDA_KERNEL"]):
+        shared = namespaces(source, build, *options) - {"TORCH_EXTENSION_NAME"}
+        assert not shared, \
+            f"for {device} the ops are in {', '.join(sorted(shared))}, a name that " \
+            "every build has; TORCH_EXTENSION_NAME is this build's own"
     look_at("package.py", "unique_id")
     ask_package("""
 first = package.unique_id()
@@ -381,6 +387,28 @@ assert found == f"{id}_dirty", \\
     f"with a change that is added, not committed, unique_id() is {found!r}, and " \\
     "should end in _dirty"
 git("commit", "-qam", "2")
+# Every change that makes another tree, of the files that git knows.
+committed = package.unique_id()
+def becomes_a_link():
+    file.unlink()
+    file.symlink_to("package.py")
+def is_new():
+    (package.SOURCE / "new.txt").write_text("new")
+    git("add", "new.txt")
+for change, make in {
+        "is deleted": file.unlink,
+        "is renamed": lambda: git("mv", file.name, "other.toml"),
+        "is moved to another folder": lambda: git("mv", file.name, ".."),
+        "becomes a link": becomes_a_link,
+        "becomes executable": lambda: file.chmod(0o755),
+        "is new, and added": is_new}.items():
+    make()
+    found = package.unique_id()
+    assert found == f"{committed}_dirty", \\
+        f"with a file that {change} unique_id() is " + (
+            "still that of the last commit" if found == committed else
+            repr(found)) + ", and should end in _dirty"
+    git("reset", "-q", "--hard")
 assert package.unique_id() not in (id, f"{id}_dirty"), \\
     "after a commit of other contents unique_id() is the same"
 ids = []
@@ -759,10 +787,15 @@ assert not other, f"after the import {other[0]} is another, for the whole proces
 assert not hasattr(ctypes.CDLL(None), f"PyInit_{id}"), \\
     "all libraries find the functions of this one: it is not for others, so load it " \\
     "without RTLD_GLOBAL"
-name = _ops.add_op_namespace_prefix("silu")
-assert name == f"{id}::silu", \\
-    f'add_op_namespace_prefix("silu") is {name!r}, and should be "@ID@::silu"\\n' \\
-    "look at torch-ext/activation/_ops.py.in: def add_op_namespace_prefix"
+for op in ("silu", "silu_of_python"):  # the second is yet to be registered
+    try:
+        said = f"is {_ops.add_op_namespace_prefix(op)!r}"
+    except Exception as error:
+        said = f"ends in {type(error).__name__}"
+    assert said == f"is {f'{id}::{op}'!r}", \\
+        f'add_op_namespace_prefix("{op}") {said}, and should be "@ID@::{op}"' + (
+            "" if op == "silu" else ", for an op that Python is to register") + \\
+        "\\nlook at torch-ext/activation/_ops.py.in: def add_op_namespace_prefix"
 want, have = set(sys.argv[2].split()), set(package.__all__)
 assert want == have, "; ".join(
     f"__all__ {says} {', '.join(sorted(names))}" for says, names in
@@ -866,6 +899,19 @@ from kernels.layer.layer import _validate_layer
 from torch import nn
 class Layer(nn.Module):
     def forward(self, x): pass
+# A call of an op is one graph. Whether more is, the compiler is asked: its import
+# takes a second.
+OPS = sys.modules[f"{id}._ops"].ops
+PLAIN = {"getattr", "hasattr", "float"}
+NAMES = PLAIN | {"ops", "threshold"} | {
+    n.split("::")[1] for n in torch._C._dispatch_get_all_op_names()
+    if n.startswith(f"{id}::")}
+def only_calls_an_op(forward):
+    code, known = getattr(forward, "__code__", None), vars(package.layers)
+    return code and not code.co_freevars and set(code.co_names) <= NAMES and \\
+        not any(isinstance(c, type(code)) for c in code.co_consts) and \\
+        forward.__globals__ is known and known.get("ops") is OPS and \\
+        not PLAIN & set(known)
 for name in sys.argv[2].split():
     layer = getattr(package.layers, name)
     try:
@@ -886,6 +932,15 @@ for name in sys.argv[2].split():
     assert getattr(layer, "has_backward", True), \\
         f"{name} says that it has no gradient: a model in training keeps its own"
     layer()(torch.randn(2, 8))
+    if only_calls_an_op(layer.forward):
+        continue
+    try:
+        torch.compile(layer(), fullgraph=True, backend="eager")(torch.randn(2, 8))
+    except Exception as error:
+        raise AssertionError(
+            f"{name} has can_torch_compile, and is not one graph: " +
+            str(error).strip().partition("\\n")[0] +
+            f"\\nlook at torch-ext/activation/layers.py: class {name}") from None
 """ + LAYERS_CODE + """
 class Fatrelu(nn.Module):  # a model's own layer, which kernelize replaces
     def __init__(self, threshold):
