@@ -147,7 +147,7 @@ def main() -> None:
         "schema": 1, "date": datetime.date.today().isoformat(),
         "hardware": hardware, "clock_ghz": round(clock, 2),
         "software": {"compiler": run("g++", "--version").splitlines()[0],
-                     "libtorch": torch_version()},
+                     "libtorch": torch_version().split("+")[0]},
         "rows": rows}, indent=1) + "\n")
 
 
