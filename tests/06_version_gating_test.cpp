@@ -310,7 +310,8 @@ std::string mistaken(const std::string& none, const std::string& below) {
   const auto message = [](const std::string& said) {
     return matched(said, "error: ([^\n]*)");
   };
-  const std::regex advice("defin|\\bset\\b|missing|-D", std::regex::icase);
+  const std::regex advice(
+      "define|definition|\\bset\\b|missing|-D", std::regex::icase);
   return message(none) != message(below) ||
           std::regex_search(message(none), advice)
       ? ""

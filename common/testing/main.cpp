@@ -6,14 +6,14 @@
 //   --serve          each line of stdin is a library, a tab, and which cases to
 //                    run on it, in a process of their own; when that has ended,
 //                    a line "\0ended N" has its status, or minus its signal
-//   --serve=lasting  the same, and a library may be built anew between two lines
+//   --serve=lasting  the same; a library may be built anew between two lines
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //
 // ./workbook check starts a server while the compiler works: libtorch, and the
 // symbolizer that reads it, are loaded once, and each process is a fork. (The
-// symbolizer keeps what it has read of a library: --serve=lasting starts none.) Of
-// --reporters=xml --out=FILE the file is empty while the library is loaded, and
-// ends early where the process does.
+// symbolizer keeps what it has read of a library: --serve=lasting starts none.)
+// Of --reporters=xml --out=FILE the file is empty while the library is loaded,
+// and ends early where the process does.
 //
 // Exit status: 0 passed, 1 failed, 3 the library does not
 // load, 4 a leak, 124 a case took too long.
