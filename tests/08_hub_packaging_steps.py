@@ -1064,6 +1064,7 @@ for name in ("__init__.py", "_more/__init__.py", "_more/_table.txt", "_ops.py.in
 (source / ".more").mkdir()
 for name in (".hidden", ".more/table.bin", "lines.py"):  # of bytes that are no text
     (source / name).write_bytes(b"# \\r\\n" + b"\\xff\\x00" * (name != "lines.py"))
+(source / "py.typed").write_bytes(b"")  # which cannot be mapped
 (source / "large.bin").write_bytes(bytes(range(256)) * 2**14)  # of several blocks
 for number in range(20):  # for each sign of base64
     (source / f"{number}.txt").write_text(str(number))
