@@ -319,6 +319,13 @@ void check_non_temporal(size_t offset, Random& random) {
       static_cast<float>(out[offset + d]) == static_cast<float>(T(-12345.0f)));
 }
 
+// The result of which `gate` is the gate, and `up` lies d columns further on.
+template <class T>
+double exact_of(const T* gate, int64_t d, int64_t stride) {
+  return silu(static_cast<double>(gate[0])) *
+      static_cast<double>(gate[d * stride]);
+}
+
 // A result of more than 1 MiB of rows that overlap: every 61st element.
 template <class T>
 void check_large(int64_t row_stride, int64_t stride, Random& random) {
@@ -336,9 +343,7 @@ void check_large(int64_t row_stride, int64_t stride, Random& random) {
   for (int64_t i = 0; i < rows * d; i += 61) {
     const T* const gate = &input[i / d * row_stride + i % d * stride];
     got.push_back(out[static_cast<size_t>(i)]);
-    exact.push_back(
-        silu(static_cast<double>(gate[0])) *
-        static_cast<double>(gate[d * stride]));
+    exact.push_back(exact_of(gate, d, stride));
   }
   INFO(
       "1 MiB of ",
@@ -384,9 +389,7 @@ void check_same_arrays(const std::vector<Layout>& layouts, Random& random) {
       std::vector<double> exact;
       for (int64_t i = 0; i < rows * d; ++i) {
         const T* const gate = &input[i / d * row_stride + i % d * stride];
-        exact.push_back(
-            silu(static_cast<double>(gate[0])) *
-            static_cast<double>(gate[d * stride]));
+        exact.push_back(exact_of(gate, d, stride));
       }
       INFO(
           "dtype ",

@@ -172,7 +172,7 @@ int run(int argc, char** argv, const std::string& cases) {
   return status;
 }
 
-int serve(int argc, char** argv, bool lasting) {
+int serve(int argc, char** argv, [[maybe_unused]] bool lasting) {
   // That of g++ would know no library that is loaded after it was first asked.
 #if WORKBOOK_ASAN && defined(__clang__)
   void* torch = dlsym(RTLD_DEFAULT, "aoti_torch_delete_tensor_object");

@@ -31,7 +31,7 @@ RESULTS = {
                   "./workbook test -- tests/gpu/test_sass.py --record"),
     "limits.json": (
         "chapter 08's kernels from one element to 1.6 GB", "08_hub_packaging.md",
-        "./workbook bench 08 --limits --json FILE"),
+        "./workbook bench 08 --limits --peer LIBRARY --json FILE"),
     "bound.json": (
         "how near chapter 08's loops come to what the processor can do",
         "08_hub_packaging.md",
