@@ -1,6 +1,7 @@
 // Tests of chapter 01. A case a step, and one for the header types themselves.
 // Expected values come from double and std::nearbyint, never from bits.
 #include "testing/checks.h"
+#include "testing/child.h"
 #include "testing/compare.h"
 #include "testing/ledger.h"
 #include "testing/library.h"
@@ -65,6 +66,15 @@ std::string dtype_name() {
 
 double silu(double x) {
   return x / (1 + std::exp(-x));
+}
+
+// How the thread computes: what is flushed, how it rounds. On x86-64 only.
+unsigned float_mode() {
+#ifdef __SSE__
+  return _mm_getcsr() & ~0x3fu; // without what has happened so far
+#else
+  return 0;
+#endif
 }
 
 // While it lives, the thread takes a subnormal float for 0 and makes none, as
@@ -157,7 +167,10 @@ void check_keeps_nothing(const Call& call) {
   }
   const uint64_t before = static_checksum(inside);
   for (int i = 0; i < 8; ++i) {
+    const unsigned mode = float_mode();
     call(i);
+    const bool changes_the_mode_of_the_processor = float_mode() != mode;
+    CHECK_FALSE(changes_the_mode_of_the_processor);
     const bool changes_a_static_variable = static_checksum(inside) != before;
     INFO("all threads share it, and another one would find it there");
     CHECK_FALSE(changes_a_static_variable);
@@ -516,12 +529,6 @@ TEST_CASE(
     doctest::description("widen_bfloat16 gives another float than the one that "
                          "the bits stand for.")) {
   const auto widen = function<float(uint16_t)>("wb01_widen_bfloat16");
-  CHECK(widen(0x3f80) == 1.0f);
-  CHECK(widen(0xc000) == -2.0f);
-  CHECK(widen(0x0001) == 0x1p-133f); // the smallest subnormal
-  CHECK(std::signbit(widen(0x8000)));
-  CHECK(widen(0x7f80) == INFINITY);
-  CHECK(std::isnan(widen(0x7fc0)));
   const auto wrong_of_each = [&](uint32_t step) {
     int wrong = 0;
     for (uint32_t bits = 0; bits <= 0xffff; bits += step) {
@@ -531,14 +538,24 @@ TEST_CASE(
     }
     return wrong;
   };
+  // Bits that are only moved are the same in any mode of the processor, and
+  // whichever it is at the first call.
+  const int wrong_if_flushed = [&] {
+    const Flushing mode;
+    return wrong_of_each(7);
+  }();
+  CHECK(widen(0x3f80) == 1.0f);
+  CHECK(widen(0xc000) == -2.0f);
+  CHECK(widen(0x0001) == 0x1p-133f); // the smallest subnormal
+  CHECK(std::signbit(widen(0x8000)));
+  CHECK(widen(0x7f80) == INFINITY);
+  CHECK(std::isnan(widen(0x7fc0)));
   if (const int wrong = wrong_of_each(1); wrong != 0) {
     FAIL_CHECK(wrong, " of all 65,536 values are wrong");
   }
-  // Bits that are only moved are the same in any mode of the processor.
-  const Flushing mode;
-  if (const int wrong = wrong_of_each(7); wrong != 0) {
+  if (wrong_if_flushed != 0) {
     FAIL_CHECK(
-        wrong,
+        wrong_if_flushed,
         " of 9,363 values are wrong where subnormals are flushed to 0 "
         "(torch.set_flush_denormal)");
   }
@@ -572,27 +589,6 @@ TEST_CASE(
   CHECK(wrong_of<BFloat16>(for_all, rounded, kInf) == 0);
   CHECK(rounded(std::numeric_limits<float>::max()) == INFINITY);
   CHECK(rounded(std::numeric_limits<float>::lowest()) == -INFINITY);
-  // A float that the processor is told to flush to 0 is rounded all the same.
-  const struct {
-    uint32_t bits, rounded;
-  } subnormal[] = {
-      {0x00010000, 0x1},
-      {0x00018001, 0x2},
-      {0x00028000, 0x2},
-      {0x80018001, 0x8002},
-      {0x00008001, 0x1},
-      {0x007fffff, 0x80}};
-  for (const auto& row : subnormal) {
-    const uint32_t got = [&] {
-      const Flushing mode;
-      return round(from_bits<float>(row.bits));
-    }();
-    INFO(
-        "the float ",
-        hex(row.bits),
-        ", where subnormals are flushed to 0 (torch.set_flush_denormal)");
-    CHECK(hex(got) == hex(row.rounded));
-  }
   CHECK(rounded(INFINITY) == INFINITY);
   CHECK(rounded(-INFINITY) == -INFINITY);
   // The same NaN for all of them, also for those whose payload is all in the
@@ -602,6 +598,34 @@ TEST_CASE(
     INFO("the NaN ", hex(bits));
     const std::string got = hex(round(from_bits<float>(bits)));
     CHECK(got == "0x7fc0");
+  }
+  // A float that the processor is told to flush to 0 is rounded all the same.
+  const struct {
+    uint32_t bits, rounded;
+  } flushed[] = {
+      {0x00010000, 0x1},
+      {0x00018001, 0x2},
+      {0x00028000, 0x2},
+      {0x80018001, 0x8002},
+      {0x00008001, 0x1},
+      {0x007fffff, 0x80},
+      {0x7fffffff, 0x7fc0},
+      {0x7f800000, 0x7f80}};
+  for (const auto& row : flushed) {
+    bool still_flushed = true;
+    const uint32_t got = [&] {
+      const Flushing mode;
+      const unsigned before = float_mode();
+      const uint32_t bits = round(from_bits<float>(row.bits));
+      still_flushed = float_mode() == before;
+      return bits;
+    }();
+    INFO(
+        "the float ",
+        hex(row.bits),
+        ", where subnormals are flushed to 0 (torch.set_flush_denormal)");
+    CHECK(hex(got) == hex(row.rounded));
+    CHECK(still_flushed); // the mode is the caller's
   }
   check_keeps_nothing([&](int i) { round(1.0f + static_cast<float>(i)); });
 }
@@ -734,6 +758,16 @@ TEST_CASE(
       }
     }
   }
+  // Where e^-x overflows the result is that of -0 times up, whatever that is.
+  for (const float up : {0.0f, -0.0f, -2.0f, INFINITY, -INFINITY, kNaN}) {
+    INFO("up ", up, ", gate -100, of doubles -1000");
+    const float exact = -0.0f * up;
+    for (const double got : {double{at(-100, up)}, of_doubles(-1000, up)}) {
+      CHECK(std::isnan(got) == std::isnan(exact));
+      CHECK((std::isnan(exact) || got == 0));
+      CHECK((std::isnan(exact) || std::signbit(got) == std::signbit(exact)));
+    }
+  }
   // From -89 down e^-x has no float, from -710 down no double. Below 36 the
   // result is not yet that of x, and above 1e-15 no longer that of x / 2.
   std::vector<double> gates{-700.1, 500.1, 1e99};
@@ -833,6 +867,15 @@ TEST_CASE(
           out.data(), sizes.data(), 2);
       CHECK(out == Sizes{sizes[0], last / 2});
     }
+  }
+  SUBCASE("the caller's sizes are only read, and may be constants") {
+    static const int64_t sizes[]{2, 6}; // in memory that cannot be written
+    const std::string ended = in_child([] {
+      int64_t out[2];
+      function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
+          out, sizes, 2);
+    });
+    CHECK(ended == "returned");
   }
   SUBCASE("when the result is gone nothing of it is kept") {
     const auto get =
