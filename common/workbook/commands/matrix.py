@@ -100,6 +100,7 @@ def own_library(library: Path) -> Path:
     return next(p for p in sorted(library.parent.glob("*.so")) if p != library)
 
 
+@functools.cache
 def needs_libtorch(library: Path) -> bool:
     return "libtorch" in run_program(["readelf", "-d", own_library(library)]).stdout
 
@@ -181,8 +182,12 @@ class Matrix:
         stand_in()
         pairs = [(c, v) for c in self.chapters for v in self.headers]
         libraries = dict(zip(pairs, pool.map(lambda p: build(*p), pairs)))
+        runs = [(c, v, on) for c, v in pairs
+                for on in self.runs_of(v, libraries[c, v])]
+        texts = dict(zip(runs, pool.map(
+            lambda r: test(r[0], libraries[r[:2]], r[2]), runs)))
         self.result["builds"] = [
-            self.row(c, v, libraries[c, v], pool) for c, v in pairs]
+            self.row(c, v, libraries[c, v], texts) for c, v in pairs]
         self.result["builds"] += self.newest_targets(libraries, pool)
         self.result["refused"] = self.refused(libraries, pool)
         self.result["bad_schema"] = dict(zip(
@@ -200,7 +205,19 @@ class Matrix:
                 {k: v for k, v in gate.items() if k != "code"})
         return self.result
 
-    def row(self, chapter, version, library, pool):
+    def runs_of(self, version, library) -> list[str]:
+        """The versions that one build is run on."""
+        if not isinstance(library, Path):
+            return []
+        if not needs_libtorch(library):
+            return self.runs[-1:]
+        if version == runtimes.installed():
+            return self.runs
+        # Other headers: the oldest, its own, the newest.
+        return [v for v in self.runs
+                if v in (self.runs[0], version, self.runs[-1])]
+
+    def row(self, chapter, version, library, texts):
         """One build on every libtorch."""
         row = {"chapter": chapter.number, "title": chapter.title,
                "headers": version, "target": "2.10"}
@@ -209,13 +226,8 @@ class Matrix:
                               f"{library}")
             return {**row, "error": library}
         row["needs_libtorch"] = needs_libtorch(library)
-        runs = self.runs  # other headers: the oldest, its own, the newest
-        if version != runtimes.installed():
-            runs = [v for v in runs if v in (runs[0], version, runs[-1])]
-        if not row["needs_libtorch"]:
-            runs = runs[-1:]
-        texts = pool.map(lambda v: test(chapter, library, v), runs)
-        row["runs"] = dict(zip(runs, texts))
+        row["runs"] = {on: text for (c, v, on), text in texts.items()
+                       if (c, v) == (chapter, version)}
         for on, text in row["runs"].items():
             self.count(text == "pass", f"{chapter.number} built with {version}, "
                                        f"on {on}: {text}")
