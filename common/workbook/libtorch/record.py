@@ -34,6 +34,9 @@ def record(matrix: dict) -> None:
     build_root("release", ["conversions_probe"])
     (RESULTS / "matrix.json").write_text(json.dumps(matrix, indent=1) + "\n")
     for name, probe in PROBES.items():
+        for file in (RESULTS / name).glob("*.json"):
+            if file.stem not in matrix["versions"]:
+                file.unlink()  # of a version that is no longer listed
         for version in matrix["versions"]:
             try:
                 text = probe(LD_LIBRARY_PATH=str(
