@@ -93,9 +93,21 @@ def test_a_line_that_is_no_version(copy):
     assert "expected a version such as 2.10.0, not '2.12'" in text
 
 
+def test_nothing_is_recorded_if_a_version_is_missing(copy):
+    """What is recorded of it would be dropped, as of one no longer listed."""
+    results = copy / "docs/results"
+    before = {p: p.read_bytes() for p in results.rglob("*.json")}
+    status, text = run(copy / "common", "matrix", "--record", PIP_NO_INDEX="1",
+                       XDG_CACHE_HOME=str(copy / "empty"))
+    assert status == 2
+    assert f"{LAST} could not be fetched; --record is of every version" in text
+    assert before == {p: p.read_bytes() for p in results.rglob("*.json")}
+
+
 def test_nothing_else_lists_versions():
     """A second list would go stale in silence."""
-    newer = [v for v in listed() if numbers(v) > numbers(runtimes.installed())]
+    here = numbers(runtimes.installed())
+    newer = [v for v in listed() if v == LAST or numbers(v) > here]
     for path in sorted(ROOT.glob("common/**/*.py")) + \
             sorted(ROOT.glob("docs/tools/*.py")):
         text = path.read_text()

@@ -347,6 +347,9 @@ def run(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     matrix = Matrix(arguments.versions or
                     in_order(*listed(), runtimes.installed()))
+    if arguments.record and matrix.missing:
+        raise CannotRun(f"{', '.join(matrix.missing)} could not be fetched; "
+                        "--record is of every version")
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         result = matrix.all(pool)
     show(result)
