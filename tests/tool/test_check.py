@@ -169,6 +169,18 @@ def test_leak(implementation):
     assert "block(s) of" in verdict.message[0]
 
 
+def test_an_exception_that_names_its_place(implementation):
+    """A later step, at which the learner is, meets it as well."""
+    mine = implementation("01")
+    assert mine.check().kind == "pass"
+    mine.replace("dispatch.h", "AT_EXPAND(AT_FLOATING_TYPES),", "ScalarType::Float,")
+    told = []
+    found = check(mine.chapter, mine.folder, at="01.7", tell=told.append)
+    assert [v.step for v in (*told, found)] == ["01.7", "01.6"]
+    assert all(v.file.endswith("/dispatch.h") for v in (*told, found)), told
+    assert told[0].line == mine.line_of("dispatch.h", "ScalarType::BFloat16);")
+
+
 def test_endless_loop(implementation, monkeypatch):
     monkeypatch.setattr(running, "CASE_SECONDS", 2)
     mine = implementation("01")

@@ -212,11 +212,14 @@ def _verdict(subject: Subject, id: str, run: Run, wrong: Judged | None
 
 def _place_of(subject: Subject, failure: Failure, step: str, run: Run
               ) -> tuple[Path, int] | None:
-    """Of a check that failed: where Python raised, where a compiler that the test
-    asks stopped, or where the check says."""
+    """Of a check that failed: where Python raised, where another step's code threw,
+    where a compiler that the test asks stopped, or where the check says."""
     raised = subject.nearest(python_frames(run.text))
     if raised and subject.wrote(*raised):
         return raised
+    thrown = subject.nearest(re.findall(r"(/[^\s:]+):(\d+)", failure.exception))
+    if thrown and subject.step_at(*thrown) not in (None, step):
+        return thrown  # a message of an earlier step's lines
     error = subject.nearest(re.findall(
         r"(/\S+?):(\d+):\d+: error: ", failure.expression))
     if error:

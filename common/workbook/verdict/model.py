@@ -21,7 +21,7 @@ HELP = {
     "configure": "The error is in this folder's CMakeLists.txt.",
     "compile": "This is the first error; others often follow from it.",
     "link": "Something is declared and used but defined nowhere.",
-    "load": "The library was built, but libtorch cannot load it.",
+    "load": "The library was built, but it cannot be loaded.",
     "todo": "",
     "test": "",
     "sanitizer": "Memory or arithmetic is used in a way that C++ does not "
