@@ -568,8 +568,8 @@ TEST_CASE(
 
 TEST_CASE(
     "01.2 bfloat16 is rounded to nearest, ties to even" *
-    doctest::description("A float does not become the nearest bfloat16, or a "
-                         "tie not the even one.")) {
+    doctest::description("A float, a tie or a NaN does not become the bfloat16 "
+                         "that it should.")) {
   const auto round = function<uint16_t(float)>("wb01_round_to_bfloat16");
   const auto rounded = [&](float value) {
     return static_cast<float>(from_bits<BFloat16>(round(value)));
