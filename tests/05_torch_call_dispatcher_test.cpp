@@ -1083,7 +1083,7 @@ struct OwnCalls {
   Tensor w_gate_up = tensor<float>({1, 2, 3, 4}, {2, 2});
   Tensor w_down = tensor<float>({5, 6}, {2, 1});
   Named names{{x, "x"}, {w_gate_up, "w_gate_up"}, {w_down, "w_down"}};
-  std::string picture;
+  std::string picture{};
   std::string trouble = watch(
       {{"aten::linear", kOps.at("aten::linear")},
        {"wb05::silu_and_mul", kOps.at("wb05::silu_and_mul")}},

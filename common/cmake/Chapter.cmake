@@ -6,6 +6,13 @@
 # operator new tells the ledger, and with INTERPOSED it sees the calls by name.
 include(ExternalProject)
 
+# In a solution a warning is an error; but on aarch64 g++ warns of each Half of a
+# float: torch's is made of a __fp16 there.
+set(strict -Werror)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  string(APPEND strict " -Wno-error=float-conversion")
+endif()
+
 function(add_chapter name)
   cmake_parse_arguments(arg "TORCH;ALLOCATIONS;INTERPOSED" "" "" ${ARGN})
   string(SUBSTRING ${name} 0 2 number)
@@ -38,13 +45,8 @@ function(add_chapter name)
   if(outside)
     list(APPEND from_outside -DCMAKE_PROJECT_INCLUDE:FILEPATH=${outside})
   endif()
-  # A warning is an error; but g++ warns wrongly of code with sanitizers in it,
-  # and on aarch64 of each Half of a float: torch's is made of a __fp16 there.
+  # g++ warns wrongly of code with sanitizers in it.
   if(NOT CMAKE_PROJECT_INCLUDE OR CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    set(strict -Werror)
-    if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
-      string(APPEND strict " -Wno-error=float-conversion")
-    endif()
     list(APPEND from_outside "-DCMAKE_CXX_FLAGS:STRING=${strict}")
   endif()
   ExternalProject_Add(${name}
@@ -90,6 +92,7 @@ function(add_python_chapter name)
     CMAKE_CACHE_ARGS
       -DTORCH_ROOT:PATH=${TORCH_ROOT}
       -DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}
+      -DCMAKE_CXX_FLAGS:STRING=${strict}
       -DCMAKE_TOOLCHAIN_FILE:FILEPATH=${CMAKE_TOOLCHAIN_FILE}
       -DACTIVATION_CUDA:BOOL=OFF
     INSTALL_COMMAND ""

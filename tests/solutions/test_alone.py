@@ -3,12 +3,11 @@ folder, and uses no symbol that it should not."""
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
 
-from support import build_alone, copy_solution, passes
+from support import BY_COMPILER, build_alone, copy_solution, passes
 from workbook.building import library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
@@ -21,22 +20,14 @@ EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
     pytest.param(c, id=c.name, marks=[] if c.number == "04"  # the first template
                  else pytest.mark.full) for c in chapters()])
 def test_copied_out_builds_and_tests(chapter, tmp_path):
+    """By Clang, where it is: build/release is built by the usual compiler."""
     source = copy_solution(chapter, tmp_path / "a folder with spaces" /
                            chapter.name)
-    library = build_alone(source, tmp_path / "build")
+    library = build_alone(source, tmp_path / "build", BY_COMPILER)
     assert library is not None
     if not (ROOT / f"tests/{chapter.number}_probe.cpp").exists():
         passes(ROOT / f"build/release/tests/{chapter.name}_test",
                f"--library={library}")
-
-
-@pytest.mark.full
-def test_the_package_builds_with_clang(tmp_path):
-    """The others do in build/learn, where Clang is."""
-    clang = shutil.which("clang++")
-    assert clang, "clang++ is not installed: apt-get install clang"
-    build_alone(find_chapter("08").solution, tmp_path / "build",
-                f"-DCMAKE_CXX_COMPILER={clang}")
 
 
 def test_torch_is_found_by_the_python_on_the_path(tmp_path):

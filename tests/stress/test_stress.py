@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-from support import at_once, build_alone
-from workbook.building import library_of
+from support import BY_COMPILER, at_once, build_alone
+from workbook.building import compiler, library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
 from workbook.sheets import chapters, find_chapter, source_files
@@ -42,12 +42,14 @@ LOST = {
 
 def compile(program, folder, *flags):
     torch = torch_root()
+    # The sanitizer is of one compiler; long double is faster by g++.
+    cxx = compiler() if "-fsanitize=thread" in flags else "g++"
     sources = [ROOT / f"tests/stress/{program}.cpp"]
     if program == "failures":
         sources += [ROOT / f"common/testing/{name}.cpp"
                     for name in ("ledger", "operator_new", "slots")]
     done = subprocess.run(
-        list(map(str, ["g++", *FLAGS, *flags, "-isystem", torch / "include",
+        list(map(str, [cxx, *FLAGS, *flags, "-isystem", torch / "include",
                        *sources, f"-L{torch}/lib",
                        "-ltorch_cpu", "-ldl", "-o", folder / program])),
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -87,7 +89,7 @@ def released(number, folder):
 def made(folder, *flags, numbers=ALL):
     """stress, and how to build a solution with the same flags."""
     options = ["-DCMAKE_CXX_FLAGS_DEBUG=" + " ".join(["-O1 -g1", *flags]),
-               "-DCMAKE_BUILD_TYPE=Debug"] if flags else []
+               "-DCMAKE_BUILD_TYPE=Debug", BY_COMPILER] if flags else []
     program, *libraries = at_once(
         (compile, "stress", folder, *flags),
         *((built, n, folder, *options) if flags else (released, n, folder)
@@ -255,7 +257,7 @@ def test_stress_sees_a_race(with_tsan, tmp_path):
     copy = planted("04", tmp_path, "silu_and_mul.h",
                    CHECKS, "  static int64_t calls = 0;\n  ++calls;\n" + CHECKS)
     library = built_copy(copy, tmp_path / "racy", "04",
-                         "-DCMAKE_CXX_FLAGS=-fsanitize=thread -g1")
+                         "-DCMAKE_CXX_FLAGS=-fsanitize=thread -g1", BY_COMPILER)
     with pytest.raises(AssertionError, match="data race"):
         stress((with_tsan[0], library), "04", "threads", 2)
 

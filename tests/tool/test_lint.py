@@ -22,12 +22,21 @@ def test_clang_format():
          *checkout_files("*.cpp", "*.h", "*.cu", "*.cuh"))
 
 
+def first_in(chapter):
+    """The chapter's sources, without those that are carried to it unchanged."""
+    first = {}
+    for name in checkout_files("solutions/*.cpp"):  # in the chapters' order
+        first.setdefault((ROOT / name).read_bytes(), name)
+    return [n for n in first.values() if n.startswith(f"solutions/{chapter.name}/")]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
 def test_clang_tidy(chapter):
     build = ROOT / "build/release/solutions" / chapter.name
-    lint("clang-tidy", "--quiet", "-p", build,
-         *checkout_files(f"solutions/{chapter.name}/*.cpp"), "--",
+    lint("clang-tidy", "--quiet", "-p", build, *first_in(chapter), "--",
+         # Fewer paths than the default: a third of the time for the package.
+         "-Xclang", "-analyzer-config", "-Xclang", "max-nodes=50000",
          "-std=c++17", *(f"-I{folder}" for folder in chapter.solution.iterdir()
                          if folder.is_dir()), "-isystem", f"{torch_root()}/include",
          "-DTORCH_TARGET_VERSION=0x020a000000000000",

@@ -20,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workbook.building import build_root, library_of
+from workbook.building import build_root, compiler, library_of
 from workbook.libtorch import extension, gates, record, runtimes
 from workbook.libtorch.versions import OLDEST, in_order, listed, numbers
 from workbook.project import BUILD, ROOT, CannotRun
@@ -83,7 +83,8 @@ def build(chapter, version: str) -> Path | str:
         "-DCMAKE_CXX_FLAGS=-Werror", "-DCMAKE_CXX_FLAGS_RELEASE=-O0",
         "-DACTIVATION_CUDA=OFF",
         *([f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/probe.cmake",
-           f"-DWORKBOOK_PROBE={probe}"] if probe.exists() else [])])
+           f"-DWORKBOOK_PROBE={probe}"] if probe.exists() else [])],
+        env={**os.environ, "CXX": compiler()})
     if done.returncode == 0:
         done = run_program(["ninja", "-C", folder])
     library = library_of(folder)

@@ -1,9 +1,8 @@
 """The library that is loaded before the program, built at its first use."""
 
-import os
 from pathlib import Path
 
-from workbook.building import configuring, is_configured
+from workbook.building import compiler, configuring, is_configured
 from workbook.installed import torch_root
 from workbook.project import BUILD, ROOT, locked, run_shown
 from workbook.trace import wrapping
@@ -14,7 +13,7 @@ SOURCES = ROOT / "common/trace"
 def library() -> Path:
     folder = BUILD / "trace"
     built = folder / "libworkbook_trace.so"
-    cxx = os.environ.get("CXX", "c++")
+    cxx = compiler()
     with locked(folder):
         sources = [*SOURCES.iterdir(), *(ROOT / "common/testing").glob("slots.*"),
                    Path(wrapping.__file__)]
