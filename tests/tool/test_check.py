@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support import Implementation
 from workbook import building, screen
 from workbook.building import compiler
 from workbook.hunks import starter_with
@@ -181,8 +182,17 @@ def test_an_exception_that_names_its_place(implementation):
     assert told[0].line == mine.line_of("dispatch.h", "ScalarType::BFloat16);")
 
 
-def test_endless_loop(implementation, monkeypatch):
+@pytest.fixture
+def two_seconds(monkeypatch):
+    """Not ten are what a case may take, by tests that begin now."""
     monkeypatch.setattr(running, "CASE_SECONDS", 2)
+    monkeypatch.setattr(Implementation, "tests", None)
+    yield
+    if Implementation.tests:
+        Implementation.tests.end()
+
+
+def test_endless_loop(implementation, two_seconds):
     mine = implementation("01")
     mine.replace(CPP, SIZES, SIZES +
                  "  for (size_t i = 0; i < 8;) result[0] += 8; // for ever\n")
@@ -191,8 +201,7 @@ def test_endless_loop(implementation, monkeypatch):
 
 
 def test_the_line_that_loops_is_in_another_step_s_file(
-        implementation, monkeypatch):
-    monkeypatch.setattr(running, "CASE_SECONDS", 2)
+        implementation, two_seconds):
     mine = implementation("01")
     mine.replace("numerics.h", "  const auto y = static_cast<compute_t<T>>(up);\n",
                  "  const auto y = static_cast<compute_t<T>>(up);\n"

@@ -231,7 +231,8 @@ def test_what_next_runs_as_written(checkout, chapter):
         pytest.skip("it has no command, or one that installs")
     shutil.copytree(chapter.solution, checkout / "my" / chapter.name,
                     dirs_exist_ok=True, copy_function=shutil.copy)  # as new
-    assert call(checkout, "check", chapter.number).returncode == 0
+    if any("build/learn/" in block for block in blocks):
+        assert call(checkout, "check", chapter.number).returncode == 0
     for block in blocks:
         done = subprocess.run(
             ["sh", "-ec", block.replace("--yours", "--yours --quick")], text=True,
