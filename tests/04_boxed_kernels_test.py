@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from support import alone, bare_environment, build_alone, copy_solution, passed
+from workbook.building import compiler
 from workbook.installed import torch_root
 from workbook.sheets import find_chapter
 
@@ -20,8 +21,8 @@ def bin(tmp_path_factory):
 
 def install(bin, project, **environment):
     """As the README says, with the torch that is here."""
-    alone(bin / "python", "-m", "pip", "install", "-q",
-          "--no-build-isolation", ".[test]", cwd=project, **environment)
+    alone(bin / "python", "-m", "pip", "install", "-q", "--no-build-isolation",
+          ".[test]", cwd=project, **{"CXX": compiler(), **environment})
 
 
 def own_tests(bin, project, *options):

@@ -19,6 +19,7 @@ from support import (
     passes,
 )
 from workbook import nvcc
+from workbook.building import compiler
 from workbook.installed import torch_root
 from workbook.sheets import find_chapter
 
@@ -39,8 +40,8 @@ def with_nvcc(monkeypatch):
 
 def own_tests(bin, project):
     """As the README says, with the torch that is here."""
-    alone(bin / "python", "-m", "pip", "install", "-q",
-          "--no-build-isolation", ".[test]", cwd=project)
+    alone(bin / "python", "-m", "pip", "install", "-q", "--no-build-isolation",
+          ".[test]", cwd=project, CXX=compiler())
     text = alone(bin / "python", "-m", "pytest", "-q", "-rs", cwd=project)
     if "compiled, not run" not in text:
         assert subprocess.run(["nvidia-smi"]).returncode == 0

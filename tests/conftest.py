@@ -25,9 +25,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher_test",
                "06_version_gating_test", "test_docs", "test_workshop"}
 SHARE_NOTHING = {"test_alone"}
-# Those that check variants of a chapter, one after the other in one place.
+# Those that check variants of a chapter, one after the other in one place; what
+# tells which.
 CHECK_VARIANTS = {"test_ladder", "test_mutants", "test_alternatives",
-                  "test_verdicts"}
+                  "test_verdicts", "test_check"}
+CHAPTER = re.compile(r"""\[(\d\d)|implementation\("(\d\d)"\)""")
 
 
 def pytest_addoption(parser):
@@ -107,9 +109,11 @@ def pytest_collection_modifyitems(config, items):
     # tests need.
     for item in items:
         file = item.path.stem
-        chapter = file in CHECK_VARIANTS and re.search(r"\[(\d\d)", item.name)
+        chapter = file in CHECK_VARIANTS and CHAPTER.search(
+            item.name + inspect.getsource(item.function))
         item.add_marker(pytest.mark.xdist_group(
-            chapter[1] if chapter else "the checkout" if file in IN_CHECKOUT
+            chapter[chapter.lastindex] if chapter
+            else "the checkout" if file in IN_CHECKOUT
             else item.name if file in SHARE_NOTHING else file))
 
 

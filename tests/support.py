@@ -107,16 +107,14 @@ class Implementation:
         return verdict.check(self.chapter, self.folder, at=at, ready=tests)
 
 
-# The one of learner builds, for CMake: it takes half the time of g++.
-BY_COMPILER = f"-DCMAKE_CXX_COMPILER={compiler()}"
-
-
 def build_alone(source: Path, folder: Path, *options: str) -> Path | None:
-    """Builds a solution, or a copy of one, as a project of its own; a warning is
-    an error. Gives its library."""
+    """Builds a solution, or a copy of one, as a project of its own, by Clang, where
+    it is, since build/release is built by the usual compiler; a warning is an
+    error. Gives its library."""
     passes("cmake", "-G", "Ninja", "-S", source, "-B", folder,
            f"-DTORCH_ROOT={torch_root()}", "-DCMAKE_CXX_FLAGS=-Werror",
-           "-DACTIVATION_CUDA=OFF", *options)
+           "-DACTIVATION_CUDA=OFF", *options,
+           env={**os.environ, "CXX": compiler()})
     passes("cmake", "--build", folder)
     return library_of(folder)
 
@@ -166,17 +164,6 @@ def alone(*command, cwd: Path, **environment: str) -> str:
     return passes(*command, cwd=cwd, env={
         **{k: v for k, v in os.environ.items() if k not in left},
         **environment})
-
-
-def install_wheel(bin: Path, project: Path) -> str:
-    """Builds the project's wheel and installs it; gives the wheel's name."""
-    alone(bin / "python", "-m", "pip", "wheel", "-q", "--no-deps",
-          "--no-build-isolation", "-w", project / "dist", ".", cwd=project,
-          PATH=f"{bin}:{os.environ['PATH']}")
-    wheel, = (project / "dist").iterdir()
-    alone(bin / "python", "-m", "pip", "install", "-q", "--no-deps",
-          "--force-reinstall", wheel, cwd=project)
-    return wheel.name
 
 
 def copy_solution(chapter: Chapter, folder: Path) -> Path:

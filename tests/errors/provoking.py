@@ -11,6 +11,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from workbook.building import compiler
 from workbook.installed import torch_root
 from workbook.libtorch import gates, runtimes
 from workbook.libtorch.versions import in_order, supported
@@ -75,7 +76,8 @@ def compiled(error: dict, output: Path, *options, before: str = "") -> str:
         before + error["code"], torch_root(), error.get("target", TARGET),
         "-fPIC", "-o", output, *options, *error.get("flags", []),
         *([] if error.get("unlinked") else [
-            f"-L{libtorch}", "-ltorch_cpu", f"-Wl,-rpath-link,{libtorch}"]))
+            f"-L{libtorch}", "-ltorch_cpu", f"-Wl,-rpath-link,{libtorch}"]),
+        by="" if error["when"] == "link" else compiler())
 
 
 class Provoked:

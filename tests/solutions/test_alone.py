@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from support import BY_COMPILER, build_alone, copy_solution, passes
+from support import build_alone, copy_solution, passes
 from workbook.building import library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
@@ -20,10 +20,9 @@ EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
     pytest.param(c, id=c.name, marks=[] if c.number == "04"  # the first template
                  else pytest.mark.full) for c in chapters()])
 def test_copied_out_builds_and_tests(chapter, tmp_path):
-    """By Clang, where it is: build/release is built by the usual compiler."""
     source = copy_solution(chapter, tmp_path / "a folder with spaces" /
                            chapter.name)
-    library = build_alone(source, tmp_path / "build", BY_COMPILER)
+    library = build_alone(source, tmp_path / "build")
     assert library is not None
     if not (ROOT / f"tests/{chapter.number}_probe.cpp").exists():
         passes(ROOT / f"build/release/tests/{chapter.name}_test",

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from support import BY_COMPILER, at_once, build_alone
+from support import at_once, build_alone
 from workbook.building import compiler, library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
@@ -89,7 +89,7 @@ def released(number, folder):
 def made(folder, *flags, numbers=ALL):
     """stress, and how to build a solution with the same flags."""
     options = ["-DCMAKE_CXX_FLAGS_DEBUG=" + " ".join(["-O1 -g1", *flags]),
-               "-DCMAKE_BUILD_TYPE=Debug", BY_COMPILER] if flags else []
+               "-DCMAKE_BUILD_TYPE=Debug"] if flags else []
     program, *libraries = at_once(
         (compile, "stress", folder, *flags),
         *((built, n, folder, *options) if flags else (released, n, folder)
@@ -257,7 +257,7 @@ def test_stress_sees_a_race(with_tsan, tmp_path):
     copy = planted("04", tmp_path, "silu_and_mul.h",
                    CHECKS, "  static int64_t calls = 0;\n  ++calls;\n" + CHECKS)
     library = built_copy(copy, tmp_path / "racy", "04",
-                         "-DCMAKE_CXX_FLAGS=-fsanitize=thread -g1", BY_COMPILER)
+                         "-DCMAKE_CXX_FLAGS=-fsanitize=thread -g1")
     with pytest.raises(AssertionError, match="data race"):
         stress((with_tsan[0], library), "04", "threads", 2)
 

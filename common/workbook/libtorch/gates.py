@@ -27,11 +27,12 @@ def packed(version: str) -> str:
 
 
 def compile(code: str, torch: Path, target: str | None = None,
-            *options) -> str:
-    """"" if the compiler takes `code`, else what it said. `target` is "2.10"."""
+            *options, by: str = "") -> str:
+    """"" if the compiler takes `code`, else what it said. `target` is "2.10". `by`
+    is the compiler; g++ by default, whose words are known."""
     define = [f"-DTORCH_TARGET_VERSION={packed(target)}"] if target else []
     done = subprocess.run(
-        [shutil.which("g++") or "c++", "-std=c++17", "-w", "-isystem",
+        [by or shutil.which("g++") or "c++", "-std=c++17", "-w", "-isystem",
          str(torch / "include"), *define, "-xc++", "-",
          *map(str, options or ["-fsyntax-only"])],
         input=code, text=True, capture_output=True,

@@ -1,8 +1,9 @@
 """The library that is loaded before the program, built at its first use."""
 
+import os
 from pathlib import Path
 
-from workbook.building import compiler, configuring, is_configured
+from workbook.building import configuring, is_configured
 from workbook.installed import torch_root
 from workbook.project import BUILD, ROOT, locked, run_shown
 from workbook.trace import wrapping
@@ -13,7 +14,7 @@ SOURCES = ROOT / "common/trace"
 def library() -> Path:
     folder = BUILD / "trace"
     built = folder / "libworkbook_trace.so"
-    cxx = compiler()
+    cxx = os.environ.get("CXX", "c++")
     with locked(folder):
         sources = [*SOURCES.iterdir(), *(ROOT / "common/testing").glob("slots.*"),
                    Path(wrapping.__file__)]
