@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from support import copy_checkout
+from support import build_alone, copy_checkout, copy_solution
 from workbook import cli, demos
-from workbook.commands import demo
+from workbook.commands import demo, tour
 from workbook.installed import torch_root, torch_version
 from workbook.libtorch.versions import numbers
 from workbook.project import BUILD, ROOT, CannotRun
@@ -104,6 +104,20 @@ def test_runs_to_its_end(checkout, name):
     assert done.returncode == (1 if name in FAILS else 0), done.stdout[-4000:]
     assert said in done.stdout, done.stdout[-4000:]
     assert "Traceback" not in done.stdout
+
+
+@pytest.mark.full
+def test_a_solution_that_fails_on_tour(monkeypatch, tmp_path):
+    chapter = find_chapter("00")
+    file = copy_solution(chapter, tmp_path / "copy") / "first_extension.cpp"
+    text = file.read_text()
+    assert text.count("std::exp(-in[i])") == 1
+    file.write_text(text.replace("std::exp(-in[i])", "std::exp(in[i])"))
+    build_alone(file.parent, tmp_path / "release/solutions" / chapter.name)
+    (tmp_path / "release/tests").symlink_to(BUILD / "release/tests")
+    monkeypatch.setattr(tour, "BUILD", tmp_path)
+    monkeypatch.setattr(tour, "build_root", lambda preset, targets: None)
+    assert tour.tested(chapter) == (False, "FAILED: 00.1 silu of each element")
 
 
 @pytest.mark.full

@@ -27,10 +27,10 @@ def tested(chapter: Chapter) -> tuple[bool, str]:
     steps = [step.id for step in chapter.steps]
     done = tests.run(steps)
     tests.end()
-    wrong = [case.name for case in done.cases or []
-             if case.failures or not case.ended]
     if done.status == 0 and done.cases:
         return True, f"{len(steps)} steps: pass"
+    wrong = [case.name for case in done.cases or []
+             if case.failures or not case.ended]
     return False, f"FAILED: {', '.join(wrong) or done.text.strip()[-300:]}"
 
 
