@@ -15,9 +15,16 @@ from support import Implementation
 from workbook import building, screen
 from workbook.building import compiler
 from workbook.hunks import starter_with
-from workbook.project import ROOT, read_json, write_json
+from workbook.project import BUILD, ROOT, read_json, write_json
 from workbook.sheets import find_chapter
-from workbook.verdict import check, compiling, place_of_step, ready, running
+from workbook.verdict import (
+    built_test,
+    check,
+    compiling,
+    place_of_step,
+    ready,
+    running,
+)
 from workbook.verdict.model import HELP, MISSING
 from workbook.verdict.report import Failure, in_words
 from workbook.verdict.subject import Subject
@@ -180,6 +187,18 @@ def test_an_exception_that_names_its_place(implementation):
     assert [v.step for v in (*told, found)] == ["01.7", "01.6"]
     assert all(v.file.endswith("/dispatch.h") for v in (*told, found)), told
     assert told[0].line == mine.line_of("dispatch.h", "ScalarType::BFloat16);")
+
+
+def test_a_test_is_built_anew_after_another_was_by_another_compiler(monkeypatch):
+    """Else one sanitizer's run time loads the library of the other's."""
+    chapter, built = find_chapter("00"), []
+    built_test(chapter)
+    monkeypatch.setattr("workbook.verdict.build_root",
+                        lambda preset, targets: built.extend(targets))
+    assert built_test(chapter) and not built
+    time.sleep(0.05)  # or both would have one time
+    os.utime(BUILD / "learn/configured_for.txt")  # as the other's check does
+    assert built_test(chapter) and built == [f"{chapter.name}_test"]
 
 
 @pytest.fixture

@@ -203,7 +203,8 @@ def built_test(chapter: Chapter) -> Path:
         install_with_torch("requirements-hub.txt")
         return test
     parts = [*ROOT.glob(f"tests/{chapter.number}_*"),
-             *ROOT.glob("common/testing/*"), *ROOT.glob("common/cmake/*.cmake")]
+             *ROOT.glob("common/testing/*"), *ROOT.glob("common/cmake/*.cmake"),
+             *BUILD.glob("learn/configured_for.txt")]  # another compiler's
     if (not test.exists() or not is_configured(BUILD / "learn", compiler()) or
             max(p.stat().st_mtime for p in parts) > test.stat().st_mtime):
         build_root("learn", [f"{chapter.name}_test"])
