@@ -33,11 +33,11 @@ def script(name):
     return Path(sysconfig.get_path("scripts"), name)
 
 
-def build(folder, *options, by=None):
-    """The README's first command; gives the variants. By Clang, where it is, since
-    build/release is built by g++."""
+def build(folder, *options, by=""):
+    """The README's first command; gives the variants."""
     run("cmake", "-G", "Ninja", "-B", "build", f"-DTORCH_ROOT={torch_root()}",
-        "-DACTIVATION_CUDA=OFF", *options, cwd=folder, CXX=by or compiler())
+        "-DACTIVATION_CUDA=OFF", *options, cwd=folder,
+        CXX=by or os.environ.get("CXX", "c++"))
     run("cmake", "--build", "build", cwd=folder)
     return sorted((folder / "build").glob("torch*"))
 
@@ -445,7 +445,7 @@ def test_renamed_it_is_a_package_of_its_own(workbook, tmp_path):
     folder = tmp_path / "mine"
     done = workbook("new", "gated_acts", "--from", "08", folder)
     assert done.returncode == 0, done.stderr
-    variant, = build(folder, "-DGATED_ACTS_CUDA=OFF")
+    variant, = build(folder, "-DGATED_ACTS_CUDA=OFF", by=compiler())
     assert id_of(variant).startswith("_gated_acts_cpu_")
     info = json.loads(run(script("kernels"), "info", "--json", folder,
                           cwd=folder))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pexpect
 
 from workbook import verdict
-from workbook.building import compiler, library_of
+from workbook.building import library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
 from workbook.sheets import Chapter, source_files
@@ -107,14 +107,14 @@ class Implementation:
         return verdict.check(self.chapter, self.folder, at=at, ready=tests)
 
 
-def build_alone(source: Path, folder: Path, *options: str) -> Path | None:
-    """Builds a solution, or a copy of one, as a project of its own, by Clang, where
-    it is, since build/release is built by the usual compiler; a warning is an
-    error. Gives its library."""
+def build_alone(source: Path, folder: Path, *options: str, by: str = ""
+                ) -> Path | None:
+    """Builds a solution, or a copy of one, as a project of its own; a warning is
+    an error. Gives its library."""
     passes("cmake", "-G", "Ninja", "-S", source, "-B", folder,
            f"-DTORCH_ROOT={torch_root()}", "-DCMAKE_CXX_FLAGS=-Werror",
            "-DACTIVATION_CUDA=OFF", *options,
-           env={**os.environ, "CXX": compiler()})
+           env={**os.environ, "CXX": by or os.environ.get("CXX", "c++")})
     passes("cmake", "--build", folder)
     return library_of(folder)
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from support import build_alone, copy_solution, passes
-from workbook.building import library_of
+from workbook.building import compiler, library_of
 from workbook.installed import torch_root
 from workbook.project import ROOT
 from workbook.sheets import chapters, find_chapter
@@ -22,7 +22,7 @@ EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
 def test_copied_out_builds_and_tests(chapter, tmp_path):
     source = copy_solution(chapter, tmp_path / "a folder with spaces" /
                            chapter.name)
-    library = build_alone(source, tmp_path / "build")
+    library = build_alone(source, tmp_path / "build", by=compiler())
     assert library is not None
     if not (ROOT / f"tests/{chapter.number}_probe.cpp").exists():
         passes(ROOT / f"build/release/tests/{chapter.name}_test",

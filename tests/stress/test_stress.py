@@ -69,7 +69,8 @@ def in_folder(number, folder):
 
 
 def built(number, folder, *options):
-    build_alone(find_chapter(number).solution, folder / number, *options)
+    build_alone(find_chapter(number).solution, folder / number, *options,
+                by=compiler())
     return in_folder(number, folder / number)
 
 
@@ -245,7 +246,7 @@ def planted(number, folder, name, old, new):
 
 
 def built_copy(copy, folder, number, *options):
-    build_alone(copy, folder, *options)
+    build_alone(copy, folder, *options, by=compiler())
     return {number: in_folder(number, folder)}
 
 
