@@ -12,6 +12,7 @@
 #include "testing/random.h"
 #include "testing/schema.h"
 #include "testing/sparse.h"
+#include "testing/text.h"
 #include "testing/unchanged.h"
 #include "testing/watch.h"
 
@@ -39,7 +40,6 @@
 #include <functional>
 #include <future>
 #include <optional>
-#include <regex>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -525,8 +525,7 @@ TEST_CASE(
     FAIL("Could not find schema for wb04::silu_and_mul.out");
   }
   // What libtorch prints for "Tensor!", whatever the alias is called.
-  const std::regex alias(R"(Tensor\([^()!]*!( -> [^()]*)?\))");
-  schema = std::regex_replace(schema, alias, "Tensor!");
+  schema = replaced(schema, R"(Tensor\([^()!]*!( -> [^()]*)?\))", "Tensor!");
   const doctest::String text = schema.c_str();
   if (schema.find("Tensor out") != std::string::npos) {
     FAIL("out is not marked: ", text);

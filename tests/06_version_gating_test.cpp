@@ -8,6 +8,7 @@
 #include "testing/replaced.h"
 #include "testing/slots.h"
 #include "testing/symbols.h"
+#include "testing/text.h"
 
 #include <doctest/doctest.h>
 
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +30,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -50,12 +51,6 @@ constexpr uint64_t packed(uint64_t major, uint64_t minor, uint64_t patch = 0) {
 std::string read(const std::string& file) {
   std::ifstream stream(file);
   return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-std::string matched(const std::string& text, const std::string& pattern) {
-  std::smatch match;
-  return std::regex_search(text, match, std::regex(pattern)) ? match.str(1)
-                                                             : "";
 }
 
 // One of the two libraries under test.
@@ -206,7 +201,7 @@ std::string compat() {
 }
 
 std::string quoted(const std::string& word) {
-  return " '" + std::regex_replace(word, std::regex("'"), "'\\''") + "'";
+  return " '" + replaced(word, "'", "'\\''") + "'";
 }
 
 // A process of the compiler. Of several all are begun before the first is read:
@@ -246,10 +241,8 @@ std::string version_header(uint64_t version) {
   std::string text = read(torch_include() + "headeronly/version.h");
   const auto write = [&](const char* name, uint64_t number) {
     const std::string before = std::string("#define TORCH_VERSION_") + name;
-    text = std::regex_replace(
-        text,
-        std::regex("(" + before + ") \\d+"),
-        "$1 " + std::to_string(number));
+    text =
+        replaced(text, "(" + before + ") \\d+", "$1 " + std::to_string(number));
   };
   write("MAJOR", version >> 56);
   write("MINOR", version >> 48 & 255);
@@ -292,12 +285,10 @@ std::string not_refused(const std::string& said, const std::string& target) {
 // "" unless what an #error tells to define is a target that cannot be.
 std::string bad_advice(const std::string& said) {
   const std::string line = first_error(said);
-  const std::regex number("0x[0-9a-fA-F]{12,16}");
-  for (std::sregex_iterator i(line.begin(), line.end(), number), end; i != end;
-       ++i) {
-    const uint64_t told = std::stoull(i->str(), nullptr, 16);
+  for (const std::string& number : matches(line, "0x[0-9a-fA-F]{12,16}")) {
+    const uint64_t told = std::stoull(number, nullptr, 16);
     if (told < packed(2, 10) || told > headers()) {
-      return "for no target your #error says " + i->str() +
+      return "for no target your #error says " + number +
           ", and whoever takes that is refused again:\n" + line;
     }
   }
@@ -310,10 +301,12 @@ std::string mistaken(const std::string& none, const std::string& below) {
   const auto message = [](const std::string& said) {
     return matched(said, "error: ([^\n]*)");
   };
-  const std::regex advice(
-      "define|definition|\\bset\\b|missing|-D", std::regex::icase);
+  std::string words = message(none);
+  for (char& c : words) {
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   return message(none) != message(below) ||
-          std::regex_search(message(none), advice)
+          !matched(words, "define|definition|\\bset\\b|missing|-d").empty()
       ? ""
       : "who has set no target reads that it is below 2.10: " +
           first_error(none);
@@ -321,11 +314,9 @@ std::string mistaken(const std::string& none, const std::string& below) {
 
 // What takes the macros away that a text defines: it can be read once more.
 std::string without_macros(const std::string& text) {
-  const std::regex define("# *define +(\\w+)");
   std::string undefined;
-  for (std::sregex_iterator i(text.begin(), text.end(), define), end; i != end;
-       ++i) {
-    undefined += "#undef " + i->str(1) + "\n";
+  for (const std::string& name : matches(text, "# *define +(\\w+)")) {
+    undefined += "#undef " + name + "\n";
   }
   return undefined;
 }
@@ -510,7 +501,7 @@ class Elsewhere {
         "\n}\n" + functions(name);
   }
   static std::string functions(const std::string& name) {
-    return std::regex_replace(kFunctions, std::regex("AT"), name);
+    return replaced(kFunctions, "AT", name);
   }
 
   Elsewhere() {

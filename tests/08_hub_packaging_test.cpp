@@ -5,6 +5,7 @@
 #include "testing/compare.h"
 #include "testing/dispatcher.h"
 #include "testing/random.h"
+#include "testing/text.h"
 
 #include <doctest/doctest.h>
 
@@ -15,7 +16,7 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
-#include <regex>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -38,15 +39,13 @@ namespace {
 // The ops' namespace is the id of the build, which names the loaded file.
 const std::string& id() {
   static const std::string found = [] {
-    const std::regex file("/(_activation_\\w+)\\.abi3\\.so$");
-    std::ifstream maps("/proc/self/maps");
-    std::smatch match;
-    for (std::string line; std::getline(maps, line);) {
-      if (std::regex_search(line, match, file)) {
-        return match[1].str();
-      }
+    std::ifstream file("/proc/self/maps");
+    const std::string maps(std::istreambuf_iterator<char>(file), {});
+    std::string name = matched(maps, "/(_activation_\\w+)\\.abi3\\.so\n");
+    if (name.empty()) {
+      throw std::runtime_error("no variant of activation is loaded");
     }
-    throw std::runtime_error("no variant of activation is loaded");
+    return name;
   }();
   return found;
 }

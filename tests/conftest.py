@@ -25,6 +25,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher_test",
                "06_version_gating_test", "test_docs", "test_workshop"}
 SHARE_NOTHING = {"test_alone"}
+# Those that take minutes come first, those that fill what is left last.
+LONG = {"test_commands", "test_stress", "test_trace", "test_aarch64",
+        "08_hub_packaging_test"}
 # Those that check variants of a chapter, one after the other in one place; what
 # tells which.
 CHECK_VARIANTS = {"test_ladder", "test_mutants", "test_alternatives",
@@ -115,6 +118,8 @@ def pytest_collection_modifyitems(config, items):
             chapter[chapter.lastindex] if chapter
             else "the checkout" if file in IN_CHECKOUT
             else item.name if file in SHARE_NOTHING else file))
+    items.sort(key=lambda item: (item.path.stem in SHARE_NOTHING) -
+               (item.path.stem in LONG))
 
 
 @pytest.fixture

@@ -149,9 +149,9 @@ def ended(child: pexpect.spawn) -> tuple[int, str]:
 
 
 def bare_environment(folder: Path) -> Path:
-    """The bin/ of a Python environment that sees the torch and the build tools
-    that are here, and nothing of the workbook."""
-    venv.create(folder, with_pip=True)
+    """The bin/ of a Python environment that sees the torch, pip and the build
+    tools that are here, and nothing of the workbook."""
+    venv.create(folder)
     site, = folder.glob("lib/python*/site-packages")
     (site / "there.pth").write_text(
         f"{sysconfig.get_path('purelib')}\n{torch_root().parent}\n")

@@ -2,10 +2,11 @@
 // that are printed, and a failure that is a text and nothing else.
 #pragma once
 
+#include "text.h"
+
 #include <doctest/doctest.h>
 
 #include <exception>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -35,18 +36,15 @@ inline doctest::String said(const std::string& text) {
 
 inline constexpr char kNothingThrown[] = "(nothing was thrown)";
 
-// What `call` throws, as text; kNothingThrown if it returns. Without the
-// "function, file:line, " that STD_TORCH_CHECK puts before it, so that a test
-// sees only what the author wrote. Bad input must be refused so, by a text that
-// names the argument:
+// What `call` throws, as text without its place; kNothingThrown if it returns.
+// Bad input must be refused so, by a text that names the argument:
 // CHECK(refusal([&] { f(bad); }) == doctest::Contains("dtype"));
 template <typename Call>
 doctest::String refusal(const Call& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    static const std::regex prefix("^[^,]+, [^,]*:[0-9]+, ");
-    return std::regex_replace(std::string(error.what()), prefix, "").c_str();
+    return without_place(error.what()).c_str();
   }
   return kNothingThrown;
 }

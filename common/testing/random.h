@@ -2,8 +2,6 @@
 // says otherwise.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <random>
 #include <type_traits>
@@ -11,21 +9,18 @@
 namespace workbook {
 
 // The seed of this run: --rand-seed=N, else 1.
-inline uint64_t seed() {
-  return doctest::getContextOptions()->rand_seed;
-}
+uint64_t seed();
 
 class Random {
  public:
   // Integers from `low` to `high`, both included.
-  int64_t integer(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
-  }
+  int64_t integer(int64_t low, int64_t high);
+
   // Normally distributed, standard deviation `scale`. A double has bits that no
   // float has.
   template <typename T>
   T normal(double scale) {
-    const double x = std::normal_distribution<>(0, scale)(engine_);
+    const double x = normal_double(scale);
     if constexpr (std::is_same_v<T, double>) {
       return x;
     } else {
@@ -34,6 +29,8 @@ class Random {
   }
 
  private:
+  double normal_double(double scale);
+
   std::mt19937_64 engine_{seed()};
 };
 

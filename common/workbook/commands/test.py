@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     _compile_once()
     counts += _stage("Rules, tool and templates", [
         sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
-        "-n", "auto", "--dist", "loadgroup", *(["--full"] * arguments.full)],
+        "-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder",
+        *(["--full"] * arguments.full)],
         _of_pytest)
     if arguments.full:
         counts += _stage(
