@@ -7,15 +7,10 @@ from support import Implementation
 from workbook.hunks import starter_with
 from workbook.sheets import chapters
 
-RUNGS = [(chapter, step) for chapter in chapters()
-         for step in ("", *(s.id for s in chapter.steps))]
+RUNGS = [(chapter, step.id) for chapter in chapters() for step in chapter.steps]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "chapter, done", RUNGS,
-    ids=lambda x: x if isinstance(x, str) else x.number)
-def test_ladder(chapter, done):
+def climb(chapter, done):
     mine = Implementation(chapter).become(starter_with(chapter, done))
     verdict = mine.check()
     assert verdict.passed_up_to(done), verdict
@@ -29,6 +24,12 @@ def test_ladder(chapter, done):
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
 def test_untouched_starter_stops_at_its_first_step(chapter):
-    mine = Implementation(chapter).become(starter_with(chapter, ""))
-    verdict = mine.check()
-    assert (verdict.kind, verdict.step) == ("todo", chapter.steps[0].id)
+    climb(chapter, "")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "chapter, done", RUNGS,
+    ids=lambda x: x if isinstance(x, str) else x.number)
+def test_ladder(chapter, done):
+    climb(chapter, done)

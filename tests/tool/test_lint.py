@@ -50,6 +50,7 @@ def test_python_is_checked():
     passes(PYTHON, "-m", "ruff", "check", "--no-cache", cwd=ROOT)
 
 
+@pytest.mark.full
 def test_types_of_the_tool():
     passes(PYTHON, "-m", "mypy", "--cache-dir=build/mypy", cwd=ROOT)
 
