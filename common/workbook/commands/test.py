@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from workbook import nvcc, screen
 from workbook.building import build_root
@@ -49,13 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         except CannotRun as error:
             print(f"Chapter 07 is built for CPU only: {error}")
     counts: Counter[str] = Counter()
-    with ThreadPoolExecutor(1) as meanwhile:
-        installed = meanwhile.submit(_install_what_tests_need)
-        for preset, title in TITLES.items():
-            build_root(preset, ["all"])
-            counts += _stage(title, ["ctest", "--preset", preset,
-                                     "--parallel", os.cpu_count()], _of_ctest)
-        installed.result()
+    for preset, title in TITLES.items():
+        build_root(preset, ["all"])
+        counts += _stage(title, ["ctest", "--preset", preset,
+                                 "--parallel", os.cpu_count()], _of_ctest)
+    _install_what_tests_need()
     _compile_once()
     counts += _stage("Rules, tool and templates", [
         sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
