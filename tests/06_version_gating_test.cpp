@@ -302,10 +302,11 @@ std::string mistaken(const std::string& none, const std::string& below) {
     return matched(said, "error: ([^\n]*)");
   };
   std::string words = message(none);
+  const bool same = words == message(below);
   for (char& c : words) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  return message(none) != message(below) ||
+  return !same ||
           !matched(words, "define|definition|\\bset\\b|missing|-d").empty()
       ? ""
       : "who has set no target reads that it is below 2.10: " +
