@@ -219,6 +219,7 @@ def test_endless_loop(implementation, two_seconds):
     assert verdict.message == ["no end after 2 s"]
 
 
+@pytest.mark.full
 def test_the_line_that_loops_is_in_another_step_s_file(
         implementation, two_seconds):
     mine = implementation("01")
@@ -504,6 +505,21 @@ def test_the_place_that_a_check_names():
     assert in_words(failure) == ["a text", "with: size = 2"]
     undone = Subject(chapter, chapter.exercise, Path(), Path(), "07.2")
     assert undone.named("07.2", "launch.h", "text_of") is None  # its TODO is shown
+
+
+def test_the_place_of_lines_that_were_deleted(implementation):
+    """What a check misses belongs there."""
+    mine = implementation("08")
+    mine.become(starter_with(mine.chapter, "08.2"))
+    file = mine.folder / "CMakeLists.txt"
+    lines = file.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "TODO(08.3)" not in line
+            and "-static-libstdc++" not in line]
+    file.write_text("".join(kept))
+    assert len(kept) == len(lines) - 2
+    found = Subject(mine.chapter, mine.folder, Path(), Path(), "08.3").named(
+        "08.3", "CMakeLists.txt", "gnu-unique")
+    assert found == (file, mine.line_of("CMakeLists.txt", "set(CMAKE_SKIP_RPATH ON)"))
 
 
 def test_a_text_that_is_empty_is_called_so():

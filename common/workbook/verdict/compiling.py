@@ -94,5 +94,6 @@ def _message(error: re.Match, place: tuple[Path, int] | None) -> list[str]:
     lines = re.sub(r"\n(?! *\d* \|)", "\n      | ", error[3]).splitlines()
     file = Path(error[1])
     if place and (file.resolve(), int(error[2])) != place:
-        lines.insert(1, f"in {file.name}:{error[2]}, which this line asks for")
+        lines.insert(1, f"in {file.name}:{error[2]}, which {place[0].name}:"
+                        f"{place[1]} asks for")
     return lines

@@ -54,13 +54,13 @@ class Subject:
                 f"TODO({step})" in file.read_text():
             return None
         lines = file.read_text().splitlines()
-        mine = [new for _, new in self._changes(file)
-                if new and self.step_at(file, new.start) == step]
+        mine = [new for _, new in self._changes(file)  # empty: deleted there
+                if self.step_at(file, new.start) == step]
         own = [n for new in mine for n in new if text in lines[n - 1]]
         above = next((n for n, line in enumerate(lines, 1) if text in line), 0)
         begins = [new.start for new in mine]
         found = own or [n for n in begins if n > above] or begins
-        return (file, found[0]) if found else None
+        return (file, min(found[0], len(lines))) if found else None
 
     def owns(self, file: Path | str) -> bool:
         return Path(file).resolve().is_relative_to(self.folder)
