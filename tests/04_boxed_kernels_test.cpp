@@ -773,7 +773,7 @@ TEST_CASE(
     return out;
   };
   const auto b = elements<float>(bias);
-  SUBCASE("Tensor: nothing else is given") {
+  SUBCASE("swiglu(input): bias and limit are None") {
     CHECK(difference<float>(out_of(swiglu(input)), want({}), 40) == "");
   }
   SUBCASE("Tensor: of any strides and shape") {
@@ -1250,9 +1250,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "04.6 an error names the argument, what it must be, and what came" *
+    "04.6 an error names the argument, what it has, and what input has" *
     doctest::description(
-        "The error leaves out the argument, what it must be, or what came.")) {
+        "The error leaves out the argument, what it has, or what input has.")) {
   Random random;
   const auto random_float = [&](const Sizes& sizes) {
     return random_tensor<float>(sizes, random);
