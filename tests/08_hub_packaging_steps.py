@@ -231,6 +231,8 @@ def test_08_1_a_module_for_every_python(library, tmp_path, ask):
         pytest.fail(f"the function is {found[2]}; Python looks for {wanted}, after "
                     "the file's name")
     needed = re.findall(r"\b_?Py\w+", names)
+    assert needed, \
+        "it needs nothing of Python: who calls PyModule_Create2, in which function?"
     assert needed == ["PyModule_Create2"], \
         f"of Python it needs {', '.join(needed)}; PyModule_Create2 is enough"
     ask(LOAD + MODULE, library, tmp_path, slot_of(library, "PyModule_Create2"),
@@ -280,8 +282,8 @@ def builds(build):
 
 def test_08_2_an_id_for_every_build(
         build, source, library, ask, ask_package, look_at):
-    """the same contents have one id, other contents another, which no process
-    has twice
+    """the same contents have one id, others another, and the ops are in a
+    namespace of that name
 
     Two builds that differ share a name, or two that are the same do not."""
     look_at("torch-ext/torch_binding.cpp", "#define OPS")
@@ -567,8 +569,8 @@ CLANG = ["-DCMAKE_CXX_COMPILER_FORCED=ON", "-DCMAKE_CXX_COMPILER_ID_RUN=ON",
 
 def test_08_3_what_is_in_it_is_its_own(
         build, source, library, tmp_path, look_at):
-    """it shows only the module to others, and runs on every machine and torch,
-    whoever builds it
+    """others find nothing of its own but the module and the list of its calls,
+    and it runs on every machine and torch, whoever builds it
 
     Others would find what is the library's own, or it is one machine's alone."""
     found = elf.read(library.name, library.read_bytes())

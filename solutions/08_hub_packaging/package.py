@@ -56,7 +56,7 @@ def kind(backend):
 def write_id(backend, header):
     old = Path(header).read_text() if Path(header).exists() else ""
     prefix = f"_{NAME}_{kind(backend)}_"
-    if old and git("rev-parse", "HEAD:./") is None:
+    if re.search(rf"{prefix}\w{{8}}$", old) and git("rev-parse", "HEAD:./") is None:
         return  # a random id stays what it is
     new = f"#define TORCH_EXTENSION_NAME {prefix}{unique_id()}\n"
     if new != old:

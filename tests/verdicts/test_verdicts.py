@@ -46,7 +46,7 @@ def test_verdict(number, mistake, capsys, request):
     if number == "08":  # a build keeps the id that it has
         header = implementation_build(mine.folder) / "cpu/extension_name.h"
         header.parent.mkdir(parents=True, exist_ok=True)
-        header.write_text("#define TORCH_EXTENSION_NAME _activation_cpu_1a2b3c4\n")
+        header.write_text("#define TORCH_EXTENSION_NAME _activation_cpu_1a2b3c4d\n")
     time.sleep(0.01)  # what is saved last has a later time
     mine.replace(mistake["file"], mistake["old"], mistake["new"])
     found = mine.check(at=mistake["step"])

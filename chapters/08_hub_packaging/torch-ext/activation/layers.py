@@ -57,7 +57,7 @@ class FatreluAndMul(nn.Module, _Threshold):
     # nn.Module's constructor, which is the only one that is allowed, goes on to
     # _Threshold's. A module whose forward is replaced has only its own.
     call_super_init = True
-    # TODO(08.5): no constructor, no members but the flags.
+    # TODO(08.5): no constructor, but the flag can_torch_compile.
     def __init__(self, threshold: float = 0.0):
         super().__init__()
         self.threshold = threshold
