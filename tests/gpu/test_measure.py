@@ -36,6 +36,7 @@ def folder(tmp_path):
     return made
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("words", [
     ["device.py", "--library", "none.so"],
     ["device.py", "--library", "none.so", "--first-in-capture"],

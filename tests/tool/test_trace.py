@@ -84,6 +84,7 @@ def found(text: str) -> list[str]:
     return re.findall(r"^(?:error|suspicious) .*", text, re.M)
 
 
+@pytest.mark.full
 def test_a_wrong_and_a_right_one(programs, trace, request):
     words = [programs / "caller", programs / "libwrong.so", "bugs::ignored"]
     done = trace("--", *words)
@@ -226,6 +227,7 @@ def test_python_threads_and_compile(programs, workbook, tmp_path):
     assert times(text, "released again in bugs::multiply") == 201
 
 
+@pytest.mark.full
 def test_only_some_ops_are_drawn(programs, trace, tmp_path):
     done = trace("--op", "aten::mul*", "--output", tmp_path / "out", "--",
                  programs / "caller", programs / "libright.so", "bugs::square",

@@ -21,7 +21,7 @@ from workbook.project import BUILD, ROOT, CannotRun
 from workbook.project import run as run_program
 
 TITLES = {"learn": "Solutions under AddressSanitizer, UBSan, LeakSanitizer",
-          "release": "Solutions and benchmarks, optimised"}
+          "release": "Solutions, optimised"}
 
 
 TAKES_COMMAND = True  # after --: words for pytest
@@ -29,8 +29,8 @@ TAKES_COMMAND = True  # after --: words for pytest
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true",
-                        help="with ladders, mutants, templates, stress, "
-                             "documentation, lint and the matrix")
+                        help="with benchmarks, ladders, mutants, templates, "
+                             "stress, documentation, lint and the matrix")
     parser.add_argument("pytest", nargs="*", metavar="...",
                         help="a file or more, after -- with pytest's options")
 
@@ -49,9 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"Chapter 07 is built for CPU only: {error}")
     counts: Counter[str] = Counter()
     for preset, title in TITLES.items():
-        build_root(preset, ["all"])
+        build_root(preset, ["all" if arguments.full else "without_benchmarks"])
         counts += _stage(title, ["ctest", "--preset", preset,
-                                 "--parallel", os.cpu_count()], _of_ctest)
+                                 "--parallel", os.cpu_count(),
+                                 *([] if arguments.full else ["-E", r"\.bench$"])],
+                         _of_ctest)
     _install_what_tests_need()
     _compile_once()
     counts += _stage("Rules, tool and templates", [
