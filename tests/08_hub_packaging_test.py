@@ -116,6 +116,30 @@ def test_metadata_without_a_key_is_refused(variant, tmp_path, key):
                tmp_path / "metadata.json")
 
 
+def test_what_is_visible_of_its_own(variant):
+    """Templates of std, which libstdc++ makes visible, are not."""
+    library, = variant.glob("*.so")
+    names = re.findall(r" [A-Z] (.*)", run(
+        "nm", "-DC", "--defined-only", library, cwd=variant))
+    own = {n for n in names if "std::" not in n and "__gnu_cxx::" not in n}
+    assert own - {"__bss_start", "_edata", "_end"} == {
+        f"PyInit_{id_of(variant)}", "call_op_declared"}
+
+
+def test_a_kernel_without_a_digest_is_loaded(variant, tmp_path):
+    """So nobody hears of a mistyped one."""
+    copy = shutil.copytree(variant, tmp_path / variant.name)
+    metadata = json.loads((copy / "metadata.json").read_text())
+    metadata["digests"] = metadata.pop("digest")
+    (copy / "metadata.json").write_text(json.dumps(metadata))
+    python("""
+import sys
+from pathlib import Path
+from kernels import get_local_kernel
+assert get_local_kernel(Path(sys.argv[1]), backend="cpu").__name__ == sys.argv[2]
+""", tmp_path, metadata["id"])
+
+
 def test_every_module_is_python_3_9(repository):
     for path in [*repository.rglob("*.py"), *repository.rglob("*.py.in")]:
         text = path.read_text().replace("@ID@", "id")
