@@ -45,7 +45,7 @@ def see_torch() -> None:
 def install(name: str) -> None:
     """Installs a pinned requirements file beside the tool, once."""
     wanted = ROOT / name
-    done = Path(sysconfig.get_path("purelib"), f"{name}.done")
+    done = Path(sysconfig.get_path("purelib"), f"{wanted.name}.done")
     if not done.exists() or done.read_bytes() != wanted.read_bytes():
         try:
             run_shown(f"Installing {name}", [

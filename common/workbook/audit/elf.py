@@ -11,6 +11,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
+from workbook.libtorch import surface
 from workbook.project import CannotRun
 
 LOCAL, WEAK, UNIQUE = 0, 2, 10
@@ -34,12 +35,13 @@ class Library:
     flags: set[int] = field(default_factory=set)
     cuda: list[str] = field(default_factory=list)
     debug: bool = False
+    stripped: bool = True  # of the names that only a debugger needs
 
     @property
     def shims(self) -> dict[str, bool]:
         """What it takes of libtorch's C shim."""
         return {n: weak for n, weak in self.imports.items()
-                if re.match(r"(aoti_)?torch_", n)}
+                if surface.is_shim(n)}
 
 
 def read(name: str, data: bytes) -> Library:
@@ -82,6 +84,7 @@ def _read(name: str, data: bytes) -> Library:
             _symbols(library, section.data(),
                      elf.get_section(section["sh_link"]).data())
         elif section.name == ".strtab":
+            library.stripped = False
             library.inner = [name.decode() for name in section.data().split(b"\0")
                              if b"STABLE_TORCH_LIBRARY" in name]
         elif section.name == ".nv_fatbin":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbook.installed import torch_root
-from workbook.libtorch import runtimes
+from workbook.libtorch import runtimes, surface
 from workbook.libtorch.versions import in_order, supported
 from workbook.project import BUILD, CACHE, ROOT, CannotRun, run_shown
 from workbook.project import run as run_program
@@ -70,9 +70,10 @@ def takes_of_libtorch(library: Path) -> bool:
 
 def shims(library: Path) -> list[str]:
     """What it must find in libtorch, but for what only a GPU needs."""
-    names = re.findall(r"GLOBAL +DEFAULT +UND +((?:aoti_)?torch_\w+)", run_program(
+    names = re.findall(r"GLOBAL +DEFAULT +UND +(\w+)", run_program(
         ["readelf", "--dyn-syms", "-W", library]).stdout)
-    return [n for n in names if not re.search(r"_cuda(_|$)", n)]
+    return [n for n in names
+            if surface.is_shim(n) and not re.search(r"_cuda(_|$)", n)]
 
 
 def environment(version: str, stubs: Path | None = None) -> dict[str, str]:
@@ -124,7 +125,7 @@ def python(version: str, wheel: Path | None) -> Path:
     done = folder / "ready"
     pip = [folder / "bin/python", "-m", "pip", "--disable-pip-version-check",
            "install", "-q"]
-    if not done.exists():
+    if not done.exists() or done.read_text() != str(folder):  # it was copied
         any_version = {**os.environ, **runtimes.ANY_VERSION}
         venv.create(folder, with_pip=True, clear=True)
         if mine:
@@ -135,7 +136,7 @@ def python(version: str, wheel: Path | None) -> Path:
             run_shown(f"Installing torch {version} with CUDA's libraries",
                       [*pip, f"torch=={version}"], env=any_version)
         run_shown("Installing pytest", [*pip, "pytest"])
-        done.touch()
+        done.write_text(str(folder))
     if wheel:
         run_shown(f"Installing {wheel.name} beside torch {version}",
                   [*pip, "--force-reinstall", "--no-deps", wheel])
