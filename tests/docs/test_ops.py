@@ -2,6 +2,7 @@
 can be called on every libtorch since 2.10."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -18,14 +19,16 @@ HEAD = f"""
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/headeronly/core/Layout.h>
+#include <torch/headeronly/core/MemoryFormat.h>
 #include <torch/headeronly/core/ScalarType.h>
 #include <cstdio>
 #include <optional>
 #include <vector>
 using namespace torch::stable;
+using namespace wb;
 using torch::headeronly::Layout;
+using torch::headeronly::MemoryFormat;
 using torch::headeronly::ScalarType;
-using Generator = int64_t;
 """
 ROW = """
 Tensor row_{i}(Tensor x, Tensor y, Tensor index, Tensor mask) {{
@@ -117,3 +120,38 @@ def test_a_row_can_be_called(library, version):
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, "LD_LIBRARY_PATH": str(runtimes.root(version) / "lib")})
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.full
+def test_schemas_sees_each_declaration(library, workbook):
+    """by_name.h lists what is declared, and each fits every libtorch."""
+    done = workbook("schemas", library, "--torch", "all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    declared = {f"aten::{name}" for op in OPS for name in
+                re.findall(r'\{"aten::(\w+)", ', op["stable"])}
+    assert len(declared) > 20
+    for name in declared:
+        assert f"  {name}" in done.stdout, name
+
+
+def test_by_name_refuses_what_cannot_be_called():
+    """Returns of several types, an int, and the warnings of a strict project."""
+    def code(signature, argument):
+        return HEAD + f"""
+constexpr OpDecl<{signature}> op{{"a::b", ""}};
+void f() {{ call<op>({argument}); }}
+"""
+    for signature, argument, said in (
+            ("std::tuple<Tensor, int64_t>(bool)", "true",
+             "libtorch 2.10 to 2.15 confuses the types of a call's returns"),
+            ("Tensor(int)", "1", "no matching function for call to 'text_of"),
+            ("std::tuple<Tensor, Tensor>(bool)", "true", "")):
+        text = gates.compile(code(signature, argument), torch_root(), "2.10",
+                             "-fsyntax-only")
+        assert (said in text) if said else text == "", text
+    warned = subprocess.run(
+        ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+         "-DTORCH_TARGET_VERSION=0x020a000000000000", "-isystem",
+         torch_root() / "include", "-xc++", "-"], text=True, capture_output=True,
+        input=code("std::tuple<Tensor, Tensor>(bool)", "true"))
+    assert warned.returncode == 0, warned.stderr

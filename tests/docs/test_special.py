@@ -1,6 +1,7 @@
 """docs/porting/special: ops that need a second look, as PyTorch uses them."""
 
 import importlib
+import os
 
 import pytest
 
@@ -67,6 +68,85 @@ def test_an_out_op_that_returns_nothing_compiles(special, torch, backend):
     out = torch.empty(4)
     assert special.mul(x, y, out) is out and torch.equal(out, x * y)
     torch.library.opcheck(special.ops.mul_out.default, (x, y, out))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_tagged_out_op_compiles(special, torch, backend):
+    if not hasattr(torch.Tag, "out"):
+        pytest.skip("torch before 2.13 has no Tag.out")
+
+    def sixfold(x):
+        out = torch.empty_like(x)
+        return special.ops.triple(x, out=out) + out
+    x = torch.randn(4)
+    assert torch.equal(
+        torch.compile(sixfold, fullgraph=True, backend=backend)(x), sixfold(x))
+    torch.library.opcheck(special.ops.triple.out, (x,), {"out": torch.empty(4)})
+
+
+def test_opcheck_with_none_misses_a_forgotten_mark(special, torch):
+    for name in ("marked", "forgotten"):
+        torch.library.register_fake(f"special::{name}", lambda x, out: None)
+        torch.library.opcheck(getattr(special.ops, name).default,
+                              (torch.ones(2), None))
+    with pytest.raises(Exception, match="not defined as mutable but was mutated"):
+        torch.library.opcheck(special.ops.forgotten.default,
+                              (torch.ones(2), torch.zeros(2)))
+    torch.library.opcheck(special.ops.marked.default, (torch.ones(2), torch.zeros(2)))
+
+    def run(op, x):
+        out = torch.zeros_like(x)
+        op(x, out)
+        return x + out
+    ran = [torch.compile(run, fullgraph=True, backend="aot_eager")(op, torch.ones(1))
+           for op in (special.ops.marked, special.ops.forgotten)]
+    assert [float(x) for x in ran] == [8, 1]
+
+
+def test_a_pointer_leaves_the_version_counter(special, torch):
+    def gradient(write):
+        x, w = torch.ones(1, requires_grad=True), torch.tensor([3.0])
+        y = x * w # saves w
+        write(w)
+        y.backward()
+        return x.grad.item()
+
+    def counted(w):
+        special.ops.double_(w)
+        torch.autograd.graph.increment_version(w)
+    assert gradient(special.ops.double_) == 6 # it should be 3
+    for write in (special.double, counted, lambda w: special.ops.marked(w, w)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            gradient(write)
+
+
+def test_an_op_that_returns_nothing_needs_no_fake(special, torch):
+    def quadruple(x, write):
+        x = x * 2
+        write(x)
+        return x
+    for write in (special.double, special.ops.double_):
+        assert torch.compile(quadruple, fullgraph=True, backend="aot_eager")(
+            torch.ones(1), write).item() == 4
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_custom_op_reads_a_flag_at_each_call(special, torch, monkeypatch, inside):
+    seen = []
+
+    @torch.library.custom_op(f"special_python::flag_{inside}", mutates_args=["x"])
+    def write(x: torch.Tensor, flag: str) -> None:
+        seen.append(os.getenv("SPECIAL_FLAG") if inside else flag)
+        special.ops.double_(x)
+
+    def run(x):
+        write(x, "" if inside else os.getenv("SPECIAL_FLAG"))
+        return x + 1
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    for value in "01":
+        monkeypatch.setenv("SPECIAL_FLAG", value)
+        compiled(torch.ones(1))
+    assert seen == (["0", "1"] if inside else ["0", "0"])
 
 
 def test_a_string_view_is_the_text(special, torch):

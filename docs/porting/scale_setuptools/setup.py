@@ -20,11 +20,12 @@ extensions = [CppExtension("scale_ops.libscale", ["scale.cpp"],
                            extra_compile_args={"cxx": CXX}, py_limited_api=True)]
 extensions[0].libraries = ["torch_cpu"]
 if CUDA_HOME:
-    # Each compiler has its own list, and both lists need both macros.
+    # Each compiler has its own list, and both need both macros and the visibility.
     extensions.append(CUDAExtension(
         "scale_ops.libscale_cuda", ["scale.cu"], py_limited_api=True,
         extra_compile_args={"cxx": [*CXX, "-DUSE_CUDA"],
-                            "nvcc": ["-O2", TARGET, "-DUSE_CUDA"]}))
+                            "nvcc": ["-O2", "-Xcompiler=-fvisibility=hidden",
+                                     TARGET, "-DUSE_CUDA"]}))
     extensions[1].libraries = [
         "torch_cpu", "torch_cuda", "cudart_static", "rt", "dl", "pthread"]
 else:

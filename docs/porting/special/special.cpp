@@ -6,6 +6,7 @@
 #include <torch/headeronly/core/ScalarType.h>
 #include <torch/headeronly/util/Exception.h>
 
+#include <optional>
 #include <string_view>
 
 namespace special {
@@ -41,19 +42,53 @@ Tensor first(const Tensor& x, int64_t n) {
 //! [first]
 
 //! [mul_out]
+constexpr wb::OpDecl<Tensor(Tensor, Tensor)> mul{"aten::mul", "Tensor"};
+
 void mul_out(const Tensor& x, const Tensor& y, Tensor out) {
-  torch::stable::copy_(out, by_name("aten::mul", "Tensor", x, y));
+  torch::stable::copy_(out, wb::call<mul>(x, y));
 }
 //! [mul_out]
 
+// Write through a pointer, of which the version counter learns nothing.
+void double_(Tensor x) {
+  STD_TORCH_CHECK(x.is_contiguous(), "double_: x must be contiguous");
+  auto* at = x.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    at[i] *= 2;
+  }
+}
+
+// Returns out. Its schema is in special.py, with the tag.
+Tensor triple_out(const Tensor& x, Tensor out) {
+  STD_TORCH_CHECK(
+      x.is_contiguous() && out.is_contiguous() && x.numel() == out.numel(),
+      "triple: x and out must be contiguous and of one size");
+  const auto* from = x.const_data_ptr<float>();
+  auto* to = out.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    to[i] = 3 * from[i];
+  }
+  return out;
+}
+
+// Writes to out, if there is one: of its two schemas one says so.
+void maybe_fill(const Tensor& /*x*/, std::optional<Tensor> out) {
+  if (out) {
+    torch::stable::fill_(*out, 7);
+  }
+}
+
 //! [rounded]
+constexpr wb::OpDecl<Tensor(Tensor)> floor{"aten::floor", ""};
+constexpr wb::OpDecl<Tensor(Tensor)> ceil{"aten::ceil", ""};
+
 Tensor rounded(const Tensor& x, std::string_view mode) {
   STD_TORCH_CHECK(
       mode == "floor" || mode == "ceil",
       "rounded: mode must be \"floor\" or \"ceil\", got \"",
       mode,
       '"');
-  return by_name(mode == "floor" ? "aten::floor" : "aten::ceil", "", x);
+  return mode == "floor" ? wb::call<floor>(x) : wb::call<ceil>(x);
 }
 //! [rounded]
 
@@ -89,10 +124,14 @@ Tensor empty_channels_last(const Tensor& x) {
 //! [channels_last]
 
 //! [dequantized]
+constexpr wb::OpDecl<double(Tensor)> q_scale{"aten::q_scale", ""};
+constexpr wb::OpDecl<int64_t(Tensor)> q_zero_point{"aten::q_zero_point", ""};
+constexpr wb::OpDecl<Tensor(Tensor)> int_repr{"aten::int_repr", ""};
+
 Tensor dequantized(const Tensor& x) {
-  const auto scale = by_name<double>("aten::q_scale", "", x);
-  const auto zero_point = by_name<int64_t>("aten::q_zero_point", "", x);
-  const Tensor stored = by_name("aten::int_repr", "", x); // int8 for qint8
+  const double scale = wb::call<q_scale>(x);
+  const int64_t zero_point = wb::call<q_zero_point>(x);
+  const Tensor stored = wb::call<int_repr>(x); // int8 for qint8
   const Tensor out = torch::stable::empty(x.sizes(), ScalarType::Float);
   const auto* from = stored.const_data_ptr<int8_t>();
   auto* to = out.mutable_data_ptr<float>();
@@ -110,6 +149,9 @@ STABLE_TORCH_LIBRARY(special, m) {
   m.def("positive(Tensor x) -> Tensor");
   m.def("first(Tensor x, SymInt n) -> Tensor");
   m.def("mul_out(Tensor x, Tensor y, Tensor(a!) out) -> ()");
+  m.def("double_(Tensor(a!) x) -> ()");
+  m.def("marked(Tensor x, Tensor(a!)? out) -> ()");
+  m.def("forgotten(Tensor x, Tensor? out) -> ()");
   m.def("rounded(Tensor x, str mode=\"floor\") -> Tensor");
   m.def("is_channels_last(Tensor x) -> bool");
   m.def("to_channels_last(Tensor x) -> Tensor");
@@ -121,6 +163,10 @@ STABLE_TORCH_LIBRARY_IMPL(special, CPU, m) {
   m.impl("positive", TORCH_BOX(&positive));
   m.impl("first", TORCH_BOX(&first));
   m.impl("mul_out", TORCH_BOX(&mul_out));
+  m.impl("double_", TORCH_BOX(&double_));
+  m.impl("triple.out", TORCH_BOX(&triple_out));
+  m.impl("marked", TORCH_BOX(&maybe_fill));
+  m.impl("forgotten", TORCH_BOX(&maybe_fill));
   m.impl("rounded", TORCH_BOX(&rounded));
   m.impl("is_channels_last", TORCH_BOX(&is_channels_last));
   m.impl("to_channels_last", TORCH_BOX(&to_channels_last));

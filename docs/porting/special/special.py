@@ -22,11 +22,6 @@ def _(x, n):
 
 
 #! [mul_out]
-@torch.library.register_fake("special::mul_out")
-def _(x, y, out):
-    return None
-
-
 def mul(x, y, out=None):
     """What users call: with `out` or without, it returns the result."""
     if out is None:
@@ -34,6 +29,22 @@ def mul(x, y, out=None):
     ops.mul_out(x, y, out)
     return out
 #! [mul_out]
+
+
+#! [triple_out]
+# Keep the library: its schemas go when it is collected.
+_library = torch.library.Library("special", "FRAGMENT")
+_library.define(
+    "triple.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+    tags=[torch.Tag.out] if hasattr(torch.Tag, "out") else [])
+#! [triple_out]
+
+
+#! [doubled]
+@torch.library.custom_op("special_python::double", mutates_args=["x"])
+def double(x: torch.Tensor) -> None:
+    ops.double_(x)
+#! [doubled]
 
 
 #! [autocast]
