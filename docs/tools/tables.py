@@ -258,6 +258,24 @@ def gates() -> str:
           g["means"].replace("#if", "`#if`")] for g in read("matrix")["gates"]))
 
 
+def compiled() -> str:
+    """What opcheck, torch.compile and export make of each shape of schema."""
+    versions = read("compiled")["versions"]
+    shapes = {name: shape for found in versions.values()
+              for name, shape in found.items()}
+
+    def cell(name: str, column: str) -> str:
+        return by_version(list(versions), [
+            found[name][column].partition(":")[0] if name in found else "no such tag"
+            for found in versions.values()])
+    return table(
+        ["schema", "opcheck", "torch.compile", "export"],
+        ([f"`{shape['schema']}`" + (f", tagged `{shape['tag']}`"
+                                    if shape["tag"] else ""),
+          *(cell(name, column) for column in ("opcheck", "inductor", "export"))]
+         for name, shape in shapes.items()))
+
+
 def sass() -> str:
     result = read("sass")
     return f"nvcc {result['nvcc']}, {result['arch']}, bfloat16; " \

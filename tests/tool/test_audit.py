@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 import zipfile
 
@@ -141,8 +142,10 @@ FAULTS = {  # what is said: the code, and options; None: not linked to libtorch
                                "void* f() { return _PyLong_Sign(nullptr); }",),
     "the limited API of 3.11": ('extern "C" int PyBuffer_Release(void*);'
                                 "int f() { return PyBuffer_Release(nullptr); }",),
-    "returns what it writes to": (
+    "torch.compile refuses an op that returns an argument, or": (
         'const char* f() { return "f_(Tensor(a!) x) -> Tensor(a!)"; }',),
+    "anything but new tensors: g(Tensor(a!) x) -> Tensor[]": (
+        'const char* f() { return "g(Tensor(a!) x) -> Tensor[]"; }',),
     "21 C++ symbols": (" ".join(f"void f{n}() {{}}" for n in range(21)),),
 }
 
@@ -152,6 +155,51 @@ def test_a_fault(audit, build, said):
     code, *options = FAULTS[said]
     library = build(code, *filter(None, options), linked=None not in options)
     assert said in str(audit(library)), audit(library)
+
+
+TWO_SPACES = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+using torch::stable::Tensor;
+Tensor twice(Tensor x) { return torch::stable::subtract(x, x, -1); }
+STABLE_TORCH_LIBRARY(SCHEMAS, m) { m.def("twice(Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(KERNELS, CPU, m) { m.impl("twice", TORCH_BOX(&twice)); }
+"""
+
+
+@pytest.mark.parametrize("schemas, kernels, defined, said", [
+    ("one", "one", "", "1 op in torch.ops.one"),
+    ("one", "two", "", "warn no op here has a kernel here: the kernels are for the "
+                       "ops of two"),
+    # A macro that is expanded, and one that headers before 2.13 leave as it is.
+    ("NAME", "NAME", "NAME=one", "1 op in the namespace that NAME stands for"),
+    ("TORCH_EXTENSION_NAME", "one", "", "warn the namespace is the name of a macro")])
+def test_namespaces(audit, build, schemas, kernels, defined, said):
+    library = build(TWO_SPACES.replace("SCHEMAS", schemas).replace(
+        "KERNELS", kernels), *([f"-D{defined}"] if defined else []))
+    assert said in str(audit(library)["defines"])
+
+
+def test_schemas_that_torch_compile_refuses():
+    """Audit's rule is what each torch was recorded to do."""
+    from workbook.schemas import schema
+    recorded = json.loads((ROOT / "docs/results/compiled.json").read_text())
+    for shapes in recorded["versions"].values():
+        for name, shape in shapes.items():
+            if shape["tag"] in (None, "out_variant") and "unmarked" not in name \
+                    and name != "number":
+                refused = shape["inductor"].startswith("refused")
+                text = name + shape["schema"]
+                assert schema.is_refused_by_compile(text) == refused, text
+
+
+def test_the_driver_of_nvidia(audit, build, tmp_path):
+    driver = tmp_path / "libcuda.so.1"
+    subprocess.run(["cc", "-shared", "-xc", "/dev/null", "-o", driver,
+                    "-Wl,-soname,libcuda.so.1"], check=True)
+    library = build("int f;", f"-Wl,--no-as-needed,{driver}")
+    assert "a machine without NVIDIA's driver refuses it: it needs libcuda.so.1" \
+        in str(audit(library)["CUDA"])
 
 
 def test_cuda_architectures():

@@ -9,6 +9,7 @@ from workbook.audit.elf import Library
 from workbook.audit.subject import VARIANT, Subject
 from workbook.libtorch import surface
 from workbook.libtorch.versions import numbers
+from workbook.schemas import schema
 
 OK, NOTE, WARN, FAIL = LEVELS = "ok", "note", "warn", "FAIL"
 MACHINES = {"x64": "x86_64", "AArch64": "aarch64"}
@@ -188,8 +189,11 @@ def _calls(library: Library, floor: str | None, add) -> None:
                  f"slots as it was built with: {moved[0]}", moved))
 
 
-def _namespaces(library: Library) -> tuple[set[str], set[str]]:
-    """Those that it defines ops in, and those that it has kernels for."""
+def _namespaces(library: Library) -> tuple[set[str], set[str], set[str]]:
+    """Returns the namespaces that the library defines ops in, those that it has
+    kernels for, and the macros that stand for one of either. The name in a symbol
+    is what the author wrote; it is a namespace if it is a string of the library
+    too."""
     defined, implemented = set(), set()
     names = [n for n in {*library.inner, *library.exports}
              if "STABLE_TORCH_LIBRARY" in n]
@@ -198,28 +202,42 @@ def _namespaces(library: Library) -> tuple[set[str], set[str]]:
             implemented.add(re.sub(r"_[A-Za-z0-9]+_\d+$", "", match[2]))
         else:
             defined.add(re.sub(r"_\d+$", "", match[2]) if match[1] else match[2])
-    return defined, implemented
+    there = library.strings
+    return defined & there, implemented & there, (defined | implemented) - there
 
 
 def _defines(library: Library, subject: Subject, add) -> None:
     schemas = {m[1]: text for text in library.strings
                if ")" in text and "->" in text and (m := SCHEMA.fullmatch(text))}
-    spaces, implemented = _namespaces(library)
-    if schemas and not spaces:  # stripped: what its strings and Python files name
+    spaces, implemented, macros = _namespaces(library)
+    if schemas and not spaces and not macros:  # what its Python files name
         spaces = {n for n in subject.namespaces if n in library.strings}
     texts = [f"torch.ops.{n}" for n in sorted(spaces)]
     if schemas:
-        add(Line("defines", OK, f"{_count(schemas, 'op')} in {_names(texts)}"
-                 if texts else f"{_count(schemas, 'op')}; the file is stripped, so "
-                 "their namespace does not show", sorted(schemas.values())))
+        where = f" in {_names(texts)}" if texts else \
+            f" in the namespace that {_names(sorted(macros))} stands for" if macros \
+            else "; the file is stripped, so their namespace does not show" \
+            if library.stripped else "; their namespace does not show"
+        add(Line("defines", OK, _count(schemas, "op") + where,
+                 sorted(schemas.values())))
+    elif spaces:
+        add(Line("defines", NOTE, f"ops in {_names(texts)}, whose schemas do not "
+                 "show: they are made when it is loaded"))
     elif implemented:
         add(Line("defines", NOTE, "kernels alone, for the ops of " + _names(
             f"torch.ops.{n}" for n in sorted(implemented))))
-    aliased = [text for _, text in sorted(schemas.items())
-               if "!)" in text.rpartition("->")[2]]
-    if aliased:
-        add(Line("defines", WARN, "torch.compile refuses an op that returns what "
-                 f"it writes to: {aliased[0]}", aliased))
+    if "TORCH_EXTENSION_NAME" in spaces:
+        add(Line("defines", WARN, "the namespace is the name of a macro: headers "
+                 "before 2.13 do not expand it in STABLE_TORCH_LIBRARY"))
+    elif spaces and implemented and not macros and not spaces & implemented:
+        add(Line("defines", WARN, f"no op here has a kernel here: the kernels are "
+                 f"for the ops of {_names(sorted(implemented))}"))
+    refused = [text for _, text in sorted(schemas.items())
+               if schema.is_refused_by_compile(text)]
+    if refused:
+        add(Line("defines", WARN, "torch.compile refuses an op that returns an "
+                 "argument, or that writes to one and returns anything but new "
+                 f"tensors: {refused[0]}", refused))
     if subject.id and spaces - {subject.id}:
         add(Line("defines", FAIL, f"the Hub wants the namespace {subject.id}, "
                  "as metadata.json has it, so that two versions can be loaded"))
@@ -297,13 +315,28 @@ def _python(library: Library, subject: Subject, add) -> str:
 def _cuda(library: Library, add) -> None:
     if library.cuda:
         add(Line("CUDA", OK, _names(library.cuda, 99)))
+        exact = [a for a in library.cuda if a[-1] in "af"]
+        binary = [a for a in library.cuda if a.startswith("sm_")]
+        if exact:
+            add(Line("CUDA", NOTE, f"{_names(exact)}: code for that GPU (a) or its "
+                     "family (f) alone; others need code of their own"))
+        if len(binary) == len(library.cuda):
+            add(Line("CUDA", NOTE, "no PTX: a GPU of a newer generation has no code "
+                     "to run"))
+        elif not binary:
+            add(Line("CUDA", NOTE, "PTX alone: the driver compiles it at the first "
+                     "use, if it is as new as the nvcc that made it"))
     gpu = [n for n in library.needed if re.match(
-        r"lib(torch_cuda|c10_cuda|cuda|nvrtc|torch_hip|c10_hip)\b", n)]
+        r"lib(torch_cuda|c10_cuda|torch_hip|c10_hip)\b", n)]
+    driver = [n for n in library.needed if re.match(r"libcuda\b", n)]
     functions = sorted(n for n, weak in library.shims.items() if not weak and
                        re.search(r"(?<!device_type)_cuda(_|$)", n))
     if gpu or functions:
         add(Line("CUDA", NOTE, "a CPU build of torch refuses it: it needs "
                  f"{_names(gpu or functions)}"))
+    if driver:
+        add(Line("CUDA", NOTE, f"a machine without NVIDIA's driver refuses it: it "
+                 f"needs {_names(driver)}"))
 
 
 # --- how it was linked -----------------------------------------------------------

@@ -43,7 +43,8 @@ def _fill(subject: Subject, names: list[str],
             subject.libraries.append(elf.read(name, read(name)))
         elif name.endswith(".py"):
             subject.namespaces |= set(re.findall(
-                r"\btorch\.ops\.([a-z_]\w*)", read(name).decode(errors="replace")))
+                r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
+                r"([a-z_]\w*)", read(name).decode(errors="replace")))
     if not subject.libraries:
         raise CannotRun(f"{subject.name} holds no library")
     return subject

@@ -31,6 +31,17 @@ def name_of(text: str) -> str:
     return text[:text.index("(")]
 
 
+def is_refused_by_compile(text: str) -> bool:
+    """Whether torch.compile refuses a custom op with this schema, if it is not
+    tagged torch.Tag.out or inplace, which C++ cannot do. docs/results/compiled.json
+    has what each version does."""
+    arguments, returns = _halves(text[text.index("("):])
+    aliased = re.search(r"\(\w+!?\)", returns)
+    writes = "!" in arguments
+    return bool(aliased or writes and any(
+        _type(r) != "Tensor" for r in _split(returns)))
+
+
 def differences(declared: Types, schema: Types) -> list[str]:
     """What is wrong with the declaration, a line each; [] if it fits."""
     found = _differences("argument", declared.arguments, schema.arguments,
