@@ -1,9 +1,11 @@
 """Each row of the migration table compiles: the unstable half with the
 installed headers, the stable half with the headers and the target that it names
-and all newer ones, and with neither one version lower."""
+and all newer ones, and with neither one version lower. What has no counterpart
+is in no C header either."""
 
 import os
 import re
+import subprocess
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,19 +13,26 @@ from pathlib import Path
 import pytest
 
 from migration import ROWS
+from workbook import nvcc
 from workbook.installed import torch_root
-from workbook.libtorch import gates, runtimes
+from workbook.libtorch import gates, runtimes, surface
 from workbook.libtorch.versions import supported
 from workbook.project import ROOT, CannotRun
 
 UNSTABLE_HEADERS = [
     "ATen/ATen.h", "ATen/Dispatch.h", "ATen/OpMathType.h", "ATen/Parallel.h",
-    "ATen/cpu/vec/vec.h", "ATen/native/cpu/Loops.h",
+    "ATen/TensorUtils.h", "ATen/core/dispatch/Dispatcher.h",
+    "ATen/cpu/vec/vec.h", "ATen/native/cpu/Loops.h", "ATen/record_function.h",
     "c10/core/impl/VirtualGuardImpl.h", "torch/custom_class.h",
-    "torch/csrc/autograd/custom_function.h", "torch/library.h"]
+    "torch/csrc/autograd/custom_function.h", "torch/library.h", "torch/types.h",
+    "torch/version.h"]
 PARAMETERS = "{0} x, {0} y, {0} out, int64_t n, std::string s, void* p"
 VERSIONS = supported()
-STABLE = [row for row in ROWS if "stable" in row]
+HOST = [row for row in ROWS if not row.get("nvcc")]
+DEVICE = [row for row in ROWS if row.get("nvcc")]
+STABLE = [row for row in HOST if "stable" in row]
+PAGE = ROOT / "docs/migration.md"
+NOTES = Path(__file__).with_name("row_notes.cpp")
 
 
 def placed(rows: list[dict], kind: str, tensor: str) -> str:
@@ -103,30 +112,31 @@ def headers():
 def test_rows_are_complete():
     names = [(row["group"], row["what"]) for row in ROWS]
     assert len(set(names)) == len(names) >= 50
-    page = (ROOT / "docs/migration.md").read_text()
+    page = PAGE.read_text()
     for group in {row["group"] for row in ROWS}:
         assert f'<!-- begin: migration "{group}" -->' in page
     for row in ROWS:
         assert set(row) <= {
-            "group", "what", "unstable", "stable", "refused", "include",
-            "define", "headers", "target", "scope", "python",
-            "note"}, row["what"]
+            "group", "what", "unstable", "stable", "refused", "absent",
+            "include", "define", "headers", "target", "scope", "python",
+            "nvcc", "note"}, row["what"]
         assert "stable" in row or "note" in row, \
             f"{row['what']} has no counterpart, and nothing says what to do"
-        assert "refused" in row or "stable" in row, row["what"]
+        assert "stable" in row or {"refused", "absent"} <= set(row), \
+            f"{row['what']}: what shows that there is none?"
 
 
 @pytest.mark.full
 def test_unstable_half():
     python = Path(sysconfig.get_path("include"))
-    rows = ROWS
+    rows = HOST
     if not (python / "Python.h").exists():
-        rows = [row for row in ROWS if not row.get("python")]
+        rows = [row for row in HOST if not row.get("python")]
     include = torch_root() / "include/torch/csrc/api/include"
     assert gates.compile(
         unstable_code(rows), torch_root(), None, "-fsyntax-only",
         "-isystem", include, "-isystem", python) == ""
-    if rows is not ROWS:
+    if rows is not HOST:
         pytest.skip("the other rows compile; two need Python.h: "
                     "apt-get install python3-dev")
 
@@ -177,7 +187,71 @@ def test_what_is_refused_is_refused(headers):
     newest = max(headers)
     rows = [row for row in ROWS if "refused" in row]
     text, = all_of([(rows, "refused", headers[newest], newest)])
-    assert accepted(rows, text) == []
+    # An error in a template is said of the header, and not of its row.
+    rows = [row for row in rows if row["what"] in accepted(rows, text)]
+    assert len(rows) < 6
+    texts = all_of([([row], "refused", headers[newest], newest) for row in rows])
+    assert [row["what"] for row, text in zip(rows, texts) if not text] == []
+
+
+def test_what_is_absent_is_in_no_c_header():
+    """Neither as a wrapper nor as a C function, with headers of any version."""
+    names = surface.functions()
+    assert {"aoti_torch_warn", "torch_call_dispatcher"} <= set(names)
+    for row in ROWS:
+        if "absent" in row:
+            assert [name for name in names if re.search(row["absent"], name)] == [], \
+                row["what"]
+
+
+def device_code(code: str, torch: Path, file: Path, *options) -> str:
+    """"" if nvcc takes `code`, put into `file`, else what it said."""
+    file.write_text(code)
+    done = subprocess.run(
+        [nvcc.find(), "-std=c++17", "-arch=sm_90", "-w", "-ptx", "-o",
+         file.with_suffix(".ptx"), f"-isystem={torch / 'include'}", *options,
+         file], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout if done.returncode else ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("row", DEVICE, ids=lambda row: row["what"])
+def test_device_code(row, headers, tmp_path):
+    if nvcc.find() is None:
+        pytest.skip("no nvcc: ./workbook nvcc --fetch")
+    file = tmp_path / "row.cu"
+    assert device_code(row["unstable"], torch_root(), file) == ""
+    oldest, _ = least(row)
+    includes = "".join(f"#include <{name}>\n" for name in row["include"])
+    for minor in {oldest - 1, oldest, max(headers)} & set(headers):
+        said = device_code(
+            includes + row["stable"], headers[minor], file,
+            f"-DTORCH_TARGET_VERSION={gates.packed('2.10')}")
+        assert (said == "") == (minor >= oldest), f"headers 2.{minor}: {said}"
+
+
+def types_of(code: str, torch: Path, header: str) -> list[str]:
+    """The dtypes for which a dispatch has a case, as the preprocessor sees it."""
+    done = subprocess.run(
+        ["g++", "-std=c++17", "-E", "-P", "-isystem", torch / "include",
+         "-xc++", "-"], input=f"#include <{header}>\nint start;\n{code}\n",
+        text=True, capture_output=True, check=True)
+    text = done.stdout.rpartition("int start;")[2]
+    return sorted(re.findall(r"case\s+[\w:]*ScalarType::(\w+)", text))
+
+
+def test_dispatch_macros_have_the_types_of_the_page():
+    rows = re.findall(r"^\| `(AT_DISPATCH_\w+)` \| `(.*)` \|$",
+                      PAGE.read_text(), re.M)
+    assert len(rows) >= 10
+    for macro, types in rows:
+        own = ["A", "B"][:2 if macro.endswith("2") else macro.endswith("_AND")]
+        arguments = ", ".join([*(f"ScalarType::{t}" for t in own), "t", '"f"'])
+        old = types_of(f"{macro}({arguments}, [&] {{}})", torch_root(),
+                       "ATen/Dispatch.h")
+        new = types_of(f'THO_DISPATCH_V2(t, "f", AT_WRAP([&] {{}}), {types})',
+                       torch_root(), "torch/headeronly/core/Dispatch_v2.h")
+        assert old == new != [], macro
 
 
 def test_a_row_without_an_error_is_noticed():
@@ -185,3 +259,95 @@ def test_a_row_without_an_error_is_noticed():
             {"what": "right", "x": "(void)n;", "include": []}]
     text, = all_of([(rows, "x", torch_root(), 10)])
     assert accepted(rows, text) == ["right"]
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """The ops of row_notes.cpp, in the installed torch."""
+    torch = pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("notes")
+    check, = (row["stable"] for row in ROWS
+              if row["what"] == "a check without a text")
+    (folder / "check.h").write_text(check.rpartition("\nCHECK(")[0] + "\n")
+    path = folder / "notes.so"
+    assert gates.compile(
+        NOTES.read_text(), torch_root(), "2.11", "-O1", "-shared", "-fPIC", "-o",
+        path, "-I", folder, f"-L{torch_root()}/lib", "-ltorch_cpu") == ""
+    torch.ops.load_library(path)
+    return torch.ops.row_notes
+
+
+@pytest.mark.full
+def test_errors_are_as_the_notes_say(notes):
+    import torch
+
+    def said(how):
+        with pytest.raises(Exception) as error:
+            notes.fails(torch.ones(3), how)
+        return type(error.value), str(error.value)
+    assert re.fullmatch(r"fails, .*:\d+, ", said(0)[1])
+    assert "Expected x.dim() == 2 to be true, but got false" in said(1)[1]
+    assert said(2) == (IndexError, "out of range")
+    assert said(3)[0] is RuntimeError  # at::Tensor throws an IndexError
+    kind, text = said(4)  # headers 2.13 at a lower target lose the reason
+    assert kind is RuntimeError and "torch_parallel_for" in text
+    assert ("own text" in text) == (gates.minor(runtimes.installed()) >= 14)
+    if torch.version.cuda is None:
+        assert "aoti_torch_create_device_guard" in said(5)[1]
+    notes.fails(torch.ones(3), 6)
+
+
+@pytest.mark.full
+def test_values_are_as_the_notes_say(notes):
+    import torch
+    assert notes.item(torch.tensor([[2.5]])) == 2.5
+    assert notes.item_int(torch.tensor(7.5)) == 7
+    with pytest.raises(RuntimeError):
+        notes.item(torch.ones(2))
+    number = notes.number()
+    assert (number.dtype, number.shape) == (torch.float64, ())
+    x = torch.arange(12.)[3:]
+    assert notes.strided(x, True).tolist() == [[4, 5], [6, 7]]
+    assert x.as_strided((2, 2), (2, 1), 1).tolist() == [[1, 2], [3, 4]]
+    assert notes.strided(x, False).dim() == 1
+    assert notes.nested([[1], [7]]) == 7
+
+
+@pytest.mark.full
+def test_autograd_records_what_a_kernel_calls_by_name(notes):
+    import torch
+    x = torch.ones(2, 2, requires_grad=True)
+    assert type(notes.square(x, False).grad_fn).__name__ == "MmBackward0"
+    assert type(notes.square(x, True).grad_fn).__name__ != "MmBackward0"
+
+
+@pytest.mark.full
+def test_a_range_is_in_the_profile(notes):
+    import torch
+    from torch.profiler import profile
+    with profile() as profiled:
+        notes.ranged(torch.ones(2))
+    assert "my_range" in {event.key for event in profiled.key_averages()}
+
+
+@pytest.mark.full
+def test_an_object_lives_in_a_tensor(notes):
+    kept = notes.make()
+    again = kept
+    assert (notes.next(kept), notes.next(again)) == (1, 2)
+    copy = kept.clone()  # the bytes, and not the object
+    assert (notes.next(copy), notes.next(kept)) == (3, 3)
+    del kept, copy
+    assert notes.living() == 1
+    del again
+    assert notes.living() == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("op, argument, text", [
+    ("table", {}, "Dict(str, Tensor)"), ("pairs", [("a", 1)], "(str, int)")])
+def test_a_dictionary_does_not_cross(notes, op, argument, text):
+    with pytest.raises(RuntimeError, match=re.escape(
+            "Not yet supported conversion from IValue to StableIValue for "
+            f"schema type: {text}")):
+        getattr(notes, op)(argument)
