@@ -25,7 +25,7 @@ using c10::BFloat16;
 using c10::Half;
 using doctest::Contains;
 using torch::stable::Tensor;
-namespace detail = torch::stable::detail;
+namespace convert = torch::stable::detail;
 
 // The library names this function of Python's, which is not here; only an
 // import would call it.
@@ -57,7 +57,7 @@ void call(
     const Tensor& input,
     Numbers... n) {
   StableIValue stack[] = {
-      detail::from(out), detail::from(input), detail::from(n)...};
+      convert::from(out), convert::from(input), convert::from(n)...};
   call_op(id() + "::" + op, "", stack);
 }
 
@@ -175,9 +175,9 @@ TEST_CASE("08 a result of its own, from input with gaps") {
   Tensor columns = torch::stable::transpose(wide, 0, 1);
   const Tensor input = // [[1, 3], [9, 9]]
       torch::stable::narrow(columns, 0, 0, 2);
-  StableIValue stack[] = {detail::from(input)};
+  StableIValue stack[] = {convert::from(input)};
   call_op(id() + "::silu_and_mul_functional", "", stack);
-  const Tensor out = detail::to<Tensor>(stack[0]);
+  const Tensor out = convert::to<Tensor>(stack[0]);
   const std::vector<double> exact{silu(1) * 3, silu(9) * 9};
   CHECK(out.is_contiguous());
   CHECK(difference<float>(values<float>(out), exact) == "");

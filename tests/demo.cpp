@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-namespace detail = torch::stable::detail;
+namespace convert = torch::stable::detail;
 
 static void silu() {
   const auto x = workbook::tensor<float>({-1, 0, 1}, {3});
-  StableIValue stack[] = {detail::from(x)};
+  StableIValue stack[] = {convert::from(x)};
   workbook::call_op("wb00::silu", "", stack);
-  const auto y = detail::to<torch::stable::Tensor>(stack[0]);
+  const auto y = convert::to<torch::stable::Tensor>(stack[0]);
   std::printf("silu(-1, 0, 1) is");
   for (const float value : workbook::values<float>(y)) {
     std::printf(" %.4f", value);
@@ -29,7 +29,7 @@ static void silu() {
 static void abi_report() {
   StableIValue slot = 0;
   workbook::call_op("wb06::abi_report", "", &slot);
-  const auto handle = detail::to<StringHandle>(slot);
+  const auto handle = convert::to<StringHandle>(slot);
   const char* data = nullptr;
   torch_string_c_str(handle, &data);
   std::printf("%s\n", data);

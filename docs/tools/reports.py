@@ -50,6 +50,9 @@ RESULTS = {
     "trace_wheels.json": (
         "public wheels, traced", "trace.md",
         "PYTHONPATH=common .venv/bin/python docs/tools/trace_wheels.py"),
+    "compiled.json": (
+        "what torch.compile makes of each shape of schema", "port_python.md",
+        "PYTHONPATH=common .venv/bin/python docs/tools/compiled/record.py"),
     "errors.json": ("what each error says", "errors.md",
                     "./workbook test -- tests/errors --record"),
 }
@@ -113,32 +116,82 @@ def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
     return found
 
 
+def cases(entry: dict, said: dict) -> list[tuple[dict, str, dict]]:
+    """What was provoked of an entry, in order: its keys, the compiler if it is
+    not g++, {version: what was said}. The ids are "id", "id.2", "id nvcc"."""
+    found = []
+    for id, by_version in said.items():
+        name, _, by = id.partition(" ")
+        name, _, number = name.partition(".")
+        if name == entry["id"]:
+            more = entry["also"][int(number) - 2] if number else {}
+            found.append(({"when": entry["when"], **(more or entry)}, by, by_version))
+    return found
+
+
+def blocks(entry: dict, result: dict) -> list[tuple[str, str]]:
+    """What stands above a message, and the message."""
+    found = []
+    for case, by, said in cases(entry, result["said"]):
+        of = OF.get(case["when"].lower(), "libtorch")
+        if of == "kernels":
+            version = result["software"]["kernels"]
+            if "packages" in case:
+                version = case["packages"][0].split("==")[1]
+            said = {version + ".": next(iter(said.values()))}
+        for version, what in spans(said):
+            label = "" if "script" in case else f"{of} {version}"
+            if by:
+                label += f", {by}"
+            if "signal" in what:
+                label += f" — the process ends by {what['signal']}"
+            found.append((label.removeprefix(" — "),
+                          what["message"] or "(not a word)"))
+    return found + [(f"not provoked here: {case['unprovoked']}", case["text"])
+                    for case in [entry, *entry.get("also", [])]
+                    if "unprovoked" in case]
+
+
 def error(entry: dict, result: dict) -> str:
-    said = result["said"][entry["id"]]
-    of = OF.get(entry["when"].lower(), "libtorch")
-    if of == "kernels":
-        said = {result["software"]["kernels"] + ".": next(iter(said.values()))}
     text = f"### {sentence(entry['what'])}\n\n"
-    for version, what in spans(said):
-        label = "" if "script" in entry else f"{of} {version}"
-        if "signal" in what:
-            label += f" — the process ends by {what['signal']}"
-        if label:
-            text += f"*{label.removeprefix(' — ')}*\n\n"
-        text += f"```console\n{what['message'] or '(not a word)'}\n```\n\n"
+    said: dict[str, list[str]] = {}
+    for label, message in blocks(entry, result):
+        said.setdefault(label, []).append(message)
+    for label, messages in said.items():
+        text += (f"*{label}*\n\n" if label else "") + \
+            "```console\n" + "\n".join(messages) + "\n```\n\n"
     text += f"{entry['means']} *Cure:* {entry['cure']} More: {link(entry['page'])}."
     return text + (f" Published: {bugs(entry)}." if "bugs" in entry else "") + "\n"
+
+
+def texts(case: dict) -> list[tuple[str, str]]:
+    """What is to be looked for, and the compiler if it is not g++."""
+    text = case.get("text", [])
+    if isinstance(text, dict):
+        text = list(text.values())
+    elif isinstance(text, list):
+        text = text[:1]  # one of them
+    found = [(one if isinstance(one, str) else one[0], "") for one in
+             ([text] if isinstance(text, str) else text)]
+    found += [(one, "") for one in case.get("lines", [])]
+    for by in ("clang", "nvcc"):
+        said = case.get(by, [])
+        found += [(one, by) for one in ([said] if isinstance(said, str) else said)]
+    return found
 
 
 def found() -> str:
     """The texts to look for, each a link to its entry."""
     rows = []
     for entry in entries("errors/errors.toml"):
-        text = entry["text"]
-        for one in text.values() if isinstance(text, dict) else [text]:
-            one = one if isinstance(one, str) else one[0]
-            one = code(one) if one else f"({entry['signal']}, not a word)"
-            rows.append([f"[{one}](#{slug(entry['what'])})", entry["when"]])
+        for case in [entry, *entry.get("also", [])]:
+            when = case.get("when", entry["when"])
+            for one, by in texts(case):
+                shown = code(one) if one else f"({case['signal']}, not a word)"
+                row = [f"[{shown}](#{slug(entry['what'])})",
+                       f"{when}, {by}" if by else when]
+                if row not in rows:
+                    rows.append(row)
     return table(["what is said", "when"], rows)
 
 
@@ -149,7 +202,8 @@ def errors(part: str) -> str:
     result = read("errors")
     software = result["software"]
     if part == "made":
-        return f"Provoked on {result['date']} with {software['compiler']}, the " \
+        return f"Provoked on {result['date']} with {software['compiler']}, clang++ " \
+            f"{software['clang']} and nvcc {software['nvcc']}, the " \
             f"headers of {software['headers']}, Python {software['python']}, " \
             f"torch {software['torch']} and kernels {software['kernels']}. What " \
             "is loaded or called was built once, for target 2.10 if nothing " \

@@ -16,7 +16,7 @@ constexpr int64_t kGrain = 32768; // elements worth a thread, as ATen has it
 // Calls f(row, first, n) for pieces of rows that together are [rows, columns]:
 // the columns first ... first + n - 1. libtorch's threads share them as soon as
 // there is work for two, even if there is but one row.
-// f must not throw: libtorch would stop it and keep its text to itself.
+// f must not throw: on some libtorch its text does not reach the user.
 template <typename F>
 void for_each_piece(int64_t rows, int64_t columns, const F& f) {
   const int64_t size = std::clamp<int64_t>(columns, 1, kGrain);

@@ -132,6 +132,87 @@ def test_the_cuda_file_compiles_with_the_oldest_headers(tmp_path):
     assert with_nvcc(supported()[0], tmp_path / "scale.o", TARGET, "-DUSE_CUDA") == ""
 
 
+# Each row of "In kernels": the first headers that have it, and the new code.
+IN_KERNELS = [
+    ("2.10", """#include <torch/headeronly/util/BFloat16.h>
+#include <torch/headeronly/util/Half.h>
+#include <cuda_fp16.h>
+template <class T> __global__ void halves(T* x) { x[0] = x[1] * x[2] + T(1.f); }
+template __global__ void halves(torch::headeronly::Half*);
+template __global__ void halves(torch::headeronly::BFloat16*);
+__global__ void cuda_half(torch::headeronly::Half* x) {
+  const auto h = static_cast<__half>(*x);
+  x[1] = __hadd(h, h);
+}"""),
+    ("2.10", """#include <torch/headeronly/macros/Macros.h>
+#include <cstdio>
+C10_HOST_DEVICE inline int one() { return 1; }
+C10_LAUNCH_BOUNDS_1(256) __global__ void macros(float* x) {
+  __shared__ float sums[1024 / C10_WARP_SIZE];
+  CUDA_KERNEL_ASSERT(x != nullptr);
+  CUDA_KERNEL_ASSERT_MSG(x != nullptr, "null");
+  CUDA_KERNEL_ASSERT_PRINTF(x != nullptr, "null %d", 1);
+  sums[0] = one();
+  x[0] = sums[0];
+}
+C10_LAUNCH_BOUNDS_2(256, 4) __global__ void bounds(float* x) { x[0] = 1; }"""),
+    ("2.10", """#include <torch/headeronly/util/complex.h>
+#include <thrust/complex.h>
+using C = torch::headeronly::complex<float>;
+__global__ void complexes(C* z) {
+  z[1] = z[0] * z[2];
+  z[3] = C(z->real(), -z->imag());
+  z[4] = thrust::exp(static_cast<thrust::complex<float>>(z[5]));
+}"""),
+    ("2.10", """#include <algorithm>
+__global__ void max_of_three(int* x) { *x = std::max({x[0], x[1], x[2]}); }"""),
+    ("2.14", """#include <torch/headeronly/cuda/Atomic.h>
+#include <torch/headeronly/cuda/KernelUtils.h>
+__global__ void atomics(float* x, c10::Half* h, int64_t* n) {
+  gpuAtomicAdd(x, 1.f);
+  gpuAtomicAdd(h, c10::Half(1.f));
+  gpuAtomicAdd(n, int64_t{1});
+  gpuAtomicMax(x, 1.f);
+  gpuAtomicMin(x, 1.f);
+  gpuAtomicMul(x, 1.f);
+  torch::headeronly::fastAtomicAdd(h, 1, 10, c10::Half(1.f), true);
+}"""),
+]
+
+
+def device_code(version, folder, code, *options):
+    """What nvcc says of the code, compiled with the headers of this version."""
+    if nvcc.find() is None:
+        pytest.skip("no nvcc: device code is not compiled")
+    (folder / "device.cu").write_text(f"#include <cuda_runtime.h>\n{code}\n")
+    done = subprocess.run(
+        list(map(str, [nvcc.find(), "-std=c++17", "-arch=sm_80", TARGET, "-c", *options,
+                       f"-isystem={headers(version)}", "-o", folder / "device.o",
+                       folder / "device.cu"])),
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout if done.returncode else ""
+
+
+@pytest.mark.parametrize("version", [v for v in supported() if v.startswith(
+    ("2.10", "2.14"))] + supported()[-1:])
+def test_device_code_compiles(version, tmp_path):
+    code = "\n".join(code for since, code in IN_KERNELS
+                     if numbers(since)[:2] <= numbers(version)[:2])
+    assert device_code(version, tmp_path, code, "--expt-relaxed-constexpr") == ""
+
+
+def test_device_code_says_what_it_lacks(tmp_path):
+    for code in (IN_KERNELS[2][1], IN_KERNELS[3][1]):
+        assert "calling a constexpr __host__ function" in device_code(
+            supported()[-1], tmp_path, code)
+    assert 'no instance of overloaded function "std::conj"' in device_code(
+        supported()[-1], tmp_path, IN_KERNELS[2][1].replace(
+            "C(z->real(), -z->imag())", "std::conj(*z)"), "--expt-relaxed-constexpr")
+    assert 'no instance of overloaded function "std::max"' in device_code(
+        supported()[-1], tmp_path, IN_KERNELS[3][1].replace(
+            "#include <algorithm>", ""), "--expt-relaxed-constexpr")
+
+
 def test_the_cuda_library_lacks_three_functions_only(tmp_path):
     """Not in a PyTorch for the CPU, which therefore refuses it."""
     if nvcc.find() is None:
@@ -235,3 +316,139 @@ def test_a_newer_function_is_called_where_it_is(tmp_path):
         text = port.run(program, LD_LIBRARY_PATH=str(headers(version).parent / "lib"))
         assumed = numbers(version)[1] < 14
         assert text == "assumed\n" * assumed + "has storage\n", version
+
+
+REASON = """
+#include <torch/csrc/stable/ops.h>
+#include <torch/headeronly/util/Exception.h>
+#include <cstdio>
+template <class F> void print(F f) {
+  try { f(); } catch (const std::exception& e) { std::puts(e.what()); }
+}
+int main() {
+  const auto x = torch::stable::full({2}, 1);
+  print([&] { x.size(9); });
+  print([&] {
+    torch::stable::parallel_for(0, 1, 1, [](int64_t, int64_t) {
+      STD_TORCH_CHECK(false, "in a thread");
+    });
+  });
+  int64_t size = 0;
+  print([&] { SHIM_CHECK(aoti_torch_get_size(x.get(), 9, &size)); });
+}
+"""
+
+
+def program(tmp_path, name, code, root, *options):
+    """Compiled with these headers, at target 2.10."""
+    path, lib = tmp_path / name, torch_root() / "lib"
+    path.with_suffix(".cpp").write_text(code)
+    port.run("c++", "-std=c++17", "-Wno-unused", *options, "-isystem", root / "include",
+             path.with_suffix(".cpp"), "-o", path, f"-L{lib}", "-ltorch_cpu", "-ldl",
+             f"-Wl,-rpath-link,{lib}")
+    return path
+
+
+def said(path, version):
+    done = subprocess.run(
+        [path], text=True, capture_output=True,
+        env={**os.environ, "LD_LIBRARY_PATH": str(headers(version).parent / "lib")})
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_newer_headers_pass_the_reason_on(tmp_path):
+    """Headers of 2.14 on, at target 2.10; libtorch 2.13 on; not the old macro."""
+    for built in ("2.13", "2.14", "2.15"):
+        root = headers(next(v for v in supported() if v.startswith(built))).parent
+        path = program(tmp_path, f"reason{built}", REASON, root, TARGET,
+                       "-DSHIM_CHECK=STABLE_TORCH_ERROR_CODE_CHECK")
+        for version in supported():
+            done = said(path, version)
+            reasons = done.stdout.splitlines()
+            known = built != "2.13" and numbers(version)[1] >= 13
+            for line, text in zip(reasons, (
+                    "Dimension out of range", "in a thread", "Dimension out of range"),
+                    strict=True):
+                assert line.startswith(text) or text in line.split("(orig")[0] \
+                    if known else "API call failed" in line and text not in line
+            if known:
+                assert "Exception across libtorch C API boundary" in done.stderr
+    done = said(program(tmp_path, "old_macro", REASON, root, TARGET,
+                        "-DSHIM_CHECK=TORCH_ERROR_CODE_CHECK"), supported()[-1])
+    assert "Dimension" not in done.stdout.splitlines()[2]
+
+
+def test_a_target_below_an_include_comes_too_late(tmp_path):
+    """With no word: the library asks for functions that 2.10 lacks."""
+    lines = ["#define TORCH_TARGET_VERSION 0x020a000000000000",
+             "#include <torch/csrc/stable/version.h>"]
+    for version in (runtimes.installed(), supported()[-1]):
+        needed = []
+        for order in (lines, lines[::-1]):
+            path = program(tmp_path, "order", "\n".join([*order, REASON]),
+                           headers(version).parent,
+                           "-DSHIM_CHECK=TORCH_ERROR_CODE_CHECK")
+            needed.append("U torch_exception_get_what" in port.run("nm", "-D", path))
+        assert needed == [False, True], version
+
+
+SHIM = """
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <cassert>
+#include <cstdio>
+int main() {
+  auto x = torch::stable::full({6}, 1);
+  for (int i = 0; i < 6; ++i) x.mutable_data_ptr<float>()[i] = i;
+  const int64_t sizes[] = {2, 2}, strides[] = {3, 1};
+  AtenTensorHandle handle = nullptr;
+  assert(!aoti_torch__reinterpret_tensor(x.get(), 2, sizes, strides, 1, &handle));
+  const torch::stable::Tensor view(handle);
+  assert(view.dim() == 2 && view.const_data_ptr<float>()[0] == 1);
+  assert(!aoti_torch_as_strided(x.get(), sizes, strides, &handle));
+  assert(torch::stable::Tensor(handle).dim() == 1); // as x, not as sizes
+  assert(!aoti_torch_empty_strided(2, sizes, strides, aoti_torch_dtype_float32(),
+                                   aoti_torch_device_type_cpu(), 0, &handle));
+  assert(torch::stable::Tensor(handle).stride(0) == 3);
+  double number = 0;
+  assert(!aoti_torch_item_float64(torch::stable::full({}, 2.5).get(), &number));
+  assert(number == 2.5 && aoti_torch_item_float64(x.get(), &number));
+  int64_t bytes = 0;
+  assert(!aoti_torch_get_storage_size(x.get(), &bytes) && bytes == 24);
+  assert(aoti_torch_grad_mode_is_enabled());
+  aoti_torch_grad_mode_set_enabled(false);
+  assert(!aoti_torch_grad_mode_is_enabled());
+  AtenRecordFunctionHandle range = nullptr;
+  assert(!aoti_record_function_start("range", nullptr, nullptr, 0, &range));
+  assert(!aoti_record_function_end(range));
+  aoti_torch_warn(__func__, __FILE__, __LINE__, "slow path");
+}
+"""
+
+
+def test_the_c_shim_has_what_is_often_missed(tmp_path):
+    path = program(tmp_path, "shim", SHIM, headers(supported()[0]).parent, TARGET)
+    for version in supported():
+        assert "Warning: slow path" in said(path, version).stderr, version
+
+
+def test_libc10_has_a_part_of_the_standard_library(tmp_path):
+    """A program that links it seems to need an older libstdc++."""
+    code = REASON.replace("SHIM_CHECK", "TORCH_ERROR_CODE_CHECK")
+    newest = []
+    for options in ([], ["-Wl,--no-as-needed", f"-L{torch_root()}/lib", "-lc10"]):
+        path = program(tmp_path, "linked", code, torch_root(), TARGET, *options)
+        text = port.run("readelf", "-W", "--dyn-syms", path)
+        newest.append(set(re.findall(r"UND (_ZNK?St\S+@GLIBCXX\S+)", text)))
+    assert newest[1] < newest[0]
+
+
+@pytest.mark.parametrize("option, exported", [([], True), (
+    ["-Xcompiler=-fvisibility=hidden"], False)])
+def test_nvcc_hides_host_functions_when_told(tmp_path, option, exported):
+    assert device_code(supported()[-1], tmp_path, "int helper() { return 1; }",
+                       "-Xcompiler=-fPIC", *option) == ""
+    text = port.run("readelf", "-W", "--syms", tmp_path / "device.o")
+    visibility, = re.findall(r"GLOBAL (\w+) .*helper", text)
+    assert (visibility == "DEFAULT") == exported

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace detail = torch::stable::detail;
+namespace convert = torch::stable::detail;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 using MaybeDims = std::optional<std::vector<int64_t>>;
@@ -18,15 +18,15 @@ using MaybeDims = std::optional<std::vector<int64_t>>;
 //! [total]
 Tensor total(const Tensor& x, StableIValue behind) {
   StableIValue memory[] = {
-      detail::from(x),                                  // self
-      detail::from(MaybeDims(std::vector<int64_t>{0})), // dim
-      detail::from(false),                              // keepdim
+      convert::from(x),                                  // self
+      convert::from(MaybeDims(std::vector<int64_t>{0})), // dim
+      convert::from(false),                              // keepdim
       behind, // not of this call: what the program keeps behind its slots
   };
   const AOTITorchError code = torch_call_dispatcher(
       "aten::sum", "dim_IntList", memory, TORCH_ABI_VERSION);
   STD_TORCH_CHECK(code == 0, "the call failed");
-  return detail::to<Tensor>(memory[0]);
+  return convert::to<Tensor>(memory[0]);
 }
 //! [total]
 
@@ -35,7 +35,7 @@ int main(int, char** argv) {
   const Tensor x = torch::stable::full({4}, 0.75);
   const Tensor y = total(
       x,
-      behind == "slot" ? detail::from(std::optional(ScalarType::Long))
+      behind == "slot" ? convert::from(std::optional(ScalarType::Long))
                        : std::stoul(behind));
   const Tensor z = torch::stable::to(y, ScalarType::Double);
   std::printf(
