@@ -15,7 +15,8 @@ function(package_faster)
   target_precompile_headers(precompiled PRIVATE
     ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch/stable.h)
   add_dependencies(activation_cpu_module precompiled)
-  target_compile_options(activation_cpu_module BEFORE PRIVATE "SHELL:-include \
-${CMAKE_BINARY_DIR}/CMakeFiles/precompiled.dir/cmake_pch.hxx")
+  set(header ${CMAKE_BINARY_DIR}/CMakeFiles/precompiled.dir/cmake_pch.hxx)
+  target_compile_options(activation_cpu_module BEFORE PRIVATE
+    "SHELL:-include \"${header}\"")
 endfunction()
 cmake_language(DEFER CALL package_faster)

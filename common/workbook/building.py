@@ -62,26 +62,32 @@ def build_root(preset: str, targets: list[str]) -> None:
         run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
 
 
-def _configured_for(cxx: str) -> str:
-    """This torch, as it was installed, and this compiler. pip gives headers the
-    dates of their wheel: to ninja a precompiled header of others is not older."""
+def _stamp_text(cxx: str) -> str:
+    """What a build folder was configured for: this checkout, this torch as it was
+    installed, and this compiler. pip gives headers the dates of their wheel, so
+    ninja does not see that a precompiled header is of others."""
     headers = torch_root() / "include/torch/headeronly/version.h"
-    return f"{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n"
+    return f"{ROOT}\n{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n"
 
 
 def is_configured(build: Path, cxx: str) -> bool:
     stamp = build / "configured_for.txt"
-    return ((build / "build.ninja").exists() and stamp.exists() and
-            stamp.read_text() == _configured_for(cxx))
+    return stamp.exists() and stamp.read_text() == _stamp_text(cxx)
 
 
 @contextlib.contextmanager
 def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
-    """CMake keeps the compiler of a folder for ever, so it starts anew."""
-    (build / "CMakeCache.txt").unlink(missing_ok=True)
+    """Lets the caller run CMake in `build`, in the environment that is yielded.
+    CMake keeps a folder's compiler and place for ever, so what it left is removed
+    first, and ninja's record of what is built with it. The stamp is removed before
+    anything else and written last, once CMake has succeeded."""
+    for name in ("configured_for.txt", "build.ninja", "CMakeCache.txt",
+                 ".ninja_log", ".ninja_deps"):
+        (build / name).unlink(missing_ok=True)
     shutil.rmtree(build / "CMakeFiles", ignore_errors=True)
     yield {**os.environ, "CXX": cxx}
-    (build / "configured_for.txt").write_text(_configured_for(cxx))
+    if (build / "build.ninja").exists():
+        (build / "configured_for.txt").write_text(_stamp_text(cxx))
 
 
 def implementation_build(folder: Path) -> Path:
@@ -93,8 +99,10 @@ def implementation_build(folder: Path) -> Path:
 
 
 def by_place(folder: Path) -> str:
-    """Its name, and what tells it from another folder of that name."""
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    """Its name, and what tells it from another folder of that name, also in a copy
+    of this checkout."""
+    place = f"{folder.resolve()} of {ROOT}"
+    digest = hashlib.sha256(place.encode()).hexdigest()[:8]
     return f"{folder.name}-{digest}"
 
 
@@ -125,8 +133,9 @@ def configure(chapter: Chapter, folder: Path,
         done = run(words, env=environment, title="Configuring")
     if done.returncode == 0 and folder.parent == MINE:  # for editors
         link = folder / "compile_commands.json"
-        link.unlink(missing_ok=True)
-        if not python:
+        if link.is_symlink():
+            link.unlink()
+        if not python and not link.exists():  # a file there is the learner's own
             link.symlink_to(build / link.name)
     return done
 
@@ -142,15 +151,17 @@ def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
     probe = ROOT / f"tests/{chapter.number}_probe.cpp"
     if probe.exists():
         words += [f"-DWORKBOOK_PROBE={probe}"]
+    cxx = os.environ.get("CXX", "c++")
+    title = f"my/{chapter.name} without sanitizers"
     with locked(build):
-        for what, command in (("Configuring", words),
-                              ("Building", ["ninja", "-C", build])):
-            try:
-                run_shown(f"{what} my/{chapter.name} without sanitizers", command)
-            except CannotRun as error:
-                raise CannotRun(f"my/{chapter.name} does not build; ./workbook "
-                                f"check {chapter.number} says more\n{error}") \
-                    from None
+        try:
+            if not is_configured(build, cxx):
+                with configuring(build, cxx) as environment:
+                    run_shown(f"Configuring {title}", words, env=environment)
+            run_shown(f"Building {title}", ["ninja", "-C", build])
+        except CannotRun as error:
+            raise CannotRun(f"my/{chapter.name} does not build; ./workbook "
+                            f"check {chapter.number} says more\n{error}") from None
     return build
 
 

@@ -1,8 +1,12 @@
 """A process and all that it has started, in whatever session."""
 
 import contextlib
+import ctypes
+import os
 
 import psutil
+
+PR_SET_CHILD_SUBREAPER = 36  # of <sys/prctl.h>
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -25,3 +29,19 @@ def kill(processes: list[psutil.Process]) -> None:
     for process in reversed(processes):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every descendant whose own parent ends, such
+    as a daemon, so that kill_descendants finds it."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_descendants() -> None:
+    """Ends all that this process has started, and waits for it."""
+    while found := family(os.getpid())[1:]:
+        kill(found)
+        psutil.wait_procs(found, timeout=1)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass

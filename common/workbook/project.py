@@ -21,8 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 MINE = ROOT / "my"
 # What is fetched, outside of the checkout, so that a second one finds it too.
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / \
-    "libtorch-stable-abi-workbook"
+try:
+    _CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+except RuntimeError:  # a user without a name and without HOME, as in a container
+    _CACHES = BUILD / "cache"
+CACHE = _CACHES / "libtorch-stable-abi-workbook"
 
 
 CURES = {  # of what the system refuses
@@ -40,6 +43,9 @@ def sentence(error: OSError) -> str:
     """What it is, and the cure."""
     if error.errno == errno.ENOSPC and error.filename is None:
         return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
+    if isinstance(error, shutil.Error):  # [(from, to, why), ...]
+        first = error.args[0][0]
+        return f"{first[0]} could not be copied: {first[2]}"
     return f"{error.filename}: {error.strerror}" + CURES.get(error.errno or 0, "")
 
 
@@ -98,6 +104,12 @@ def read_json(path: Path) -> dict:
         return {}
 
 
+def read_source(path: Path) -> str:
+    """The text of a learner's file, to look at. Bytes that are no UTF-8, such as those
+    of a Latin-1 comment, become U+FFFD."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 def read_toml(path: Path) -> dict:
     if sys.version_info >= (3, 11):
         import tomllib
@@ -106,11 +118,29 @@ def read_toml(path: Path) -> dict:
     return tomllib.loads(path.read_text())
 
 
-def write_json(path: Path, data: dict) -> None:
-    """Whole or not at all; of several that write at once, the last one's."""
-    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
-    part.write_text(json.dumps(data))
+def write_file(path: Path, text: str) -> None:
+    """Writes a file whole or not at all; of several that write at once, the last one's
+    stays. Where `path` is a link, a file takes its place, and what it led to is left
+    as it is."""
+    part = _part_of(path)
+    part.write_text(text, encoding="utf-8", errors="surrogateescape")
     part.rename(path)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copies a file whole or not at all."""
+    part = _part_of(path)
+    shutil.copy(source, part)
+    part.rename(path)
+
+
+def _part_of(path: Path) -> Path:
+    """A name that nobody else uses, in the same folder."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+
+
+def write_json(path: Path, data: dict) -> None:
+    write_file(path, json.dumps(data))
 
 
 def run_shown(title: str, command: list, **options) -> None:

@@ -2,11 +2,10 @@
 
 import functools
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbook.project import MINE, ROOT, CannotRun
+from workbook.project import MINE, ROOT, CannotRun, copy_file
 
 # In the folder of an implementation, but no part of it.
 NO_SOURCES = ("README.md", "hints.md", "compile_commands.json")
@@ -120,9 +119,7 @@ def open_chapter(chapter: Chapter) -> None:
         copy = chapter.mine / name
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            part = copy.with_name(copy.name + ".part")  # whole or not at all
-            shutil.copy(path, part)
-            part.rename(copy)
+            copy_file(path, copy)
             if there:
                 print(f"my/{chapter.name}/{name} was missing; it is the "
                       "starter's again")

@@ -4,10 +4,18 @@ import difflib
 import re
 import shutil
 import time
+from pathlib import Path
 
 from workbook import screen
 from workbook.hunks import hunks, replaced
-from workbook.project import BUILD, MINE, read_json, write_json
+from workbook.project import (
+    BUILD,
+    MINE,
+    read_json,
+    read_source,
+    write_file,
+    write_json,
+)
 from workbook.sheets import Chapter, open_chapter, source_files
 
 
@@ -54,7 +62,7 @@ def diff(chapter: Chapter, steps: set[str]) -> bool:
     differs = False
     for name in sorted(names):
         yours, solution = (
-            (folder / name).read_text(errors="replace").splitlines()
+            read_source(folder / name).splitlines()
             if (folder / name).exists() else []
             for folder in (chapter.mine, chapter.solution))
         hidden = [(h.at, h.at + len(h.new)) for h in hunks(chapter)
@@ -81,7 +89,7 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
         while kept.exists():
             kept = kept.with_name(kept.name + "+")
         if step:
-            shutil.copytree(chapter.mine, kept, symlinks=True)
+            keep_copy(chapter.mine, kept)
         else:
             chapter.mine.rename(kept)
         print(f"Yours is kept in {kept.relative_to(MINE.parent)}")
@@ -91,9 +99,22 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
         return
     mine = [h for h in hunks(chapter) if h.step == step]
     for name in sorted({h.file for h in mine}):
-        starter, yours = ((folder / name).read_text().splitlines(keepends=True)
-                          for folder in (chapter.exercise, chapter.mine))
+        starter, yours = (
+            (folder / name).read_text(encoding="utf-8", errors="surrogateescape")
+            .splitlines(keepends=True)
+            for folder in (chapter.exercise, chapter.mine))
         places = [(h.begin, h.end) for h in mine if h.file == name]
         text = replaced(yours, starter, places)
-        (chapter.mine / name).write_text("".join(text))
+        write_file(chapter.mine / name, "".join(text))
         print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
+
+
+def keep_copy(folder: Path, kept: Path) -> None:
+    """Copies a folder whole or not at all. Of a link the copy has the file that it
+    leads to."""
+    part = kept.with_name(kept.name + ".part")
+    try:
+        shutil.copytree(folder, part)
+        part.rename(kept)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -51,6 +51,44 @@ def test_solution_passes(implementation):
     assert set(verdict.steps.values()) == {"pass"}
 
 
+def test_bytes_that_are_no_utf8(implementation):
+    """Such as those of a comment that an editor wrote in Latin-1."""
+    mine = implementation("01")
+    mine.replace("numerics.h", "constexpr float kMax = 57344;",
+                 "constexpr float kMax = 1;")
+    file = mine.folder / "numerics.h"
+    file.write_bytes(file.read_bytes() + b"// r\xe9sum\xe9\n")
+    verdict = mine.check()
+    file.unlink()  # tests of others read it as UTF-8
+    assert verdict.kind == "test" and verdict.step == "01.3", verdict
+
+
+def test_options_of_the_environment_hide_no_leak(implementation, monkeypatch, capsys):
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    mine = implementation("00").copy_of(find_chapter("00").solution)
+    mine.replace("first_extension.cpp", "  return y;",
+                 "  Tensor* leak = new Tensor(x);\n  (void)leak;\n  leak = nullptr;\n"
+                 "  return y;")
+    assert mine.check().kind == "leak"
+    assert "ASAN_OPTIONS of your environment is left out" in capsys.readouterr().err
+
+
+def test_a_file_that_keeps_changing(implementation, monkeypatch):
+    from workbook import verdict
+    mine = implementation("00")
+    monkeypatch.setattr(verdict, "CHANGING_SECONDS", 0)
+
+    def change(*_):
+        mine.write("run.log", str(time.monotonic_ns()))
+        raise verdict.Superseded
+    monkeypatch.setattr(verdict, "_check", change)
+    try:
+        with pytest.raises(verdict.CannotRun, match="run.log keeps changing"):
+            check(mine.chapter, mine.folder)
+    finally:
+        (mine.folder / "run.log").unlink()
+
+
 def test_missing_semicolon(implementation):
     mine = implementation("01")
     mine.replace("numerics.h", "constexpr float kMax = 57344;",
@@ -421,9 +459,8 @@ def test_a_torch_that_is_installed_anew_is_built_for_anew(tmp_path, monkeypatch)
     header.parent.mkdir(parents=True)
     header.touch()
     monkeypatch.setattr(building, "torch_root", lambda: tmp_path)
-    (tmp_path / "build.ninja").touch()
     with building.configuring(tmp_path, "c++"):
-        pass
+        (tmp_path / "build.ninja").touch()
     assert building.is_configured(tmp_path, "c++")
     date = header.stat().st_mtime_ns
     header.unlink()

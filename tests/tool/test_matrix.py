@@ -53,8 +53,8 @@ def test_the_ops_are_listed(build, workbook, tmp_path):
 def test_a_command_sees_the_libtorch(build, workbook):
     library = build(OPS)
     done = workbook("matrix", library, MINE, "--", "sh", "-c",
-                    "test -f $TORCH_ROOT/lib/libtorch_cpu.so && "
-                    "echo at ${LD_LIBRARY_PATH%%:*}")
+                    'test -f "$TORCH_ROOT/lib/libtorch_cpu.so" && '
+                    'echo at "${LD_LIBRARY_PATH%%:*}"')
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"the command passed: at {torch_root()}/lib" in done.stdout
     done = workbook("matrix", library, MINE, "--", "sh", "-c", "echo why; exit 3")

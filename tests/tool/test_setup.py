@@ -109,6 +109,40 @@ def test_learners_work_is_never_written_over(clone):
     assert (mine / "widen_narrow.h").is_file()  # what is missing comes back
 
 
+@pytest.mark.full
+def test_setup_runs_nothing_of_the_current_folder(clone, tmp_path):
+    (tmp_path / "venv.py").write_text("open('was_run', 'w')\n")
+    shutil.rmtree(clone.folder / ".venv", ignore_errors=True)
+    done = clone("list", cwd=tmp_path)
+    assert done.returncode == 0 and "01 Header-only types" in done.stdout, done.stderr
+    assert not (tmp_path / "was_run").exists()
+    # The tools could not be fetched: what needs them tries again, the rest does not.
+    assert "Installing the tools" in clone("new", "x").stderr
+    assert "Installing the tools" not in clone("list").stderr
+
+
+@pytest.mark.parametrize("character", '";#\\[]|\t\n')
+def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
+    folder = tmp_path / f"a{character}b"
+    folder.mkdir()
+    shutil.copy(ROOT / "workbook", folder)
+    done = subprocess.run([folder / "workbook", "list"], text=True, capture_output=True)
+    assert done.returncode == 2
+    assert "CMake cannot bear the name of the folder" in done.stderr
+
+
+@pytest.mark.parametrize("how", [
+    '"$@" list <&-', '"$@" list >&-', '"$@" list 2>&-',
+    'PYTHONIOENCODING=ascii "$@" hint 01.3',
+    'cd "$(dirname "$TORCH_ROOT")" && TORCH_ROOT=$(basename "$TORCH_ROOT") "$@" list',
+    'unset HOME; "$@" list'])
+def test_streams_and_environments_that_are_odd(how):
+    done = subprocess.run(
+        ["sh", "-c", how, "sh", ROOT / "workbook"], text=True, capture_output=True,
+        env={**os.environ, "TORCH_ROOT": str(torch_root())})
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
 def test_torch_root_that_is_none(workbook):
     done = workbook("list", TORCH_ROOT="/usr")
     assert done.returncode == 2

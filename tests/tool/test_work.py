@@ -9,6 +9,7 @@ import subprocess
 import termios
 import time
 
+import psutil
 import pytest
 
 import transcript
@@ -20,6 +21,29 @@ from workbook.sheets import find_chapter
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     return copy_checkout(tmp_path_factory.mktemp("checkout") / "workbook")
+
+
+@pytest.fixture
+def latin_1(tmp_path):
+    """A file of 00 in another repository, with a byte that is no UTF-8."""
+    file = tmp_path / "mine.cpp"
+    solution = find_chapter("00").solution / "first_extension.cpp"
+    file.write_bytes(solution.read_bytes() + b"// r\xe9sum\xe9\n")
+    return file
+
+
+def test_reset_keeps_every_byte_and_what_a_link_leads_to(tool, checkout, latin_1):
+    before = latin_1.read_bytes()
+    tool("reset", "00")
+    mine = checkout / "my/00_first_extension/first_extension.cpp"
+    mine.unlink()
+    mine.symlink_to(latin_1)
+    done = tool("reset", "00.1")
+    assert "Step 00.1 of my/00_first_extension/first_extension.cpp is" in done.stdout
+    kept = checkout / re.search(r"kept in (\S+)", done.stdout)[1] / mine.name
+    assert latin_1.read_bytes() == kept.read_bytes() == before
+    assert not mine.is_symlink() and mine.read_bytes().endswith(b"// r\xe9sum\xe9\n")
+    assert b"TODO(00.1)" in mine.read_bytes()
 
 
 @pytest.fixture
@@ -157,6 +181,33 @@ def test_grade_a_hang_and_a_hog_cost_only_themselves(tool, tmp_path):
         ("crash", "01.2")
     assert rows["hangs"]["kind"] == "timeout"
     assert rows["eats"]["kind"] == "out of memory"
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+@pytest.mark.full
+def test_grade_an_odd_entry_costs_only_itself(tool, tmp_path):
+    """An empty folder, a file, a name that writes to the terminal, a daemon that
+    holds the check's streams; and the results are written as they come."""
+    solution = find_chapter("00").solution
+    people = ["daemon", "empty", "esc\033[31m", "good"]
+    for who in people:
+        if who == "empty":
+            (tmp_path / who).mkdir()
+        else:
+            shutil.copytree(solution, tmp_path / who / solution.name)
+    (tmp_path / "README.txt").touch()
+    with open(tmp_path / "daemon" / solution.name / "CMakeLists.txt", "a") as file:
+        file.write('execute_process(COMMAND sh -c "setsid sleep 4321 '
+                   '>/dev/null 2>&1 &")\n')
+    start = time.monotonic()
+    done = tool("grade", tmp_path / "README.txt", *[tmp_path / who for who in people],
+                "--json", tmp_path / "grades.json")
+    kinds = {r["who"]: r["kind"] for r in
+             json.loads((tmp_path / "grades.json").read_text())}
+    assert kinds == {"README.txt": "no chapter", "daemon": "pass",
+                     "empty": "no chapter", "esc\033[31m": "pass", "good": "pass"}
+    assert time.monotonic() - start < 120 and "\033" not in done.stdout
+    assert not [p for p in psutil.process_iter() if "4321" in p.cmdline()]
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 

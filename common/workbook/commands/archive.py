@@ -27,13 +27,30 @@ PARTS = {"torch": "requirements.txt", "hub": "requirements-hub.txt",
 CPU = "https://download.pytorch.org/whl/cpu"
 
 
-def checkout() -> list[str]:
+def list_files(*options: str) -> list[str]:
+    """Those of the checkout that `git ls-files` lists."""
     done = run_program(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}", "ls-files",
-                "--cached", "--others", "--exclude-standard"])
+                        "-z", *options])
     if done.returncode != 0:
         raise CannotRun("an archive is made from a git checkout, and git says: "
                         + done.stdout.strip())
-    return [n for n in done.stdout.splitlines() if (ROOT / n).is_file()]
+    return [n for n in done.stdout.split("\0") if n and (ROOT / n).is_file()]
+
+
+def files_to_pack(more: list[str]) -> list[str]:
+    """What git tracks, and of `more` what is named. The rest of the checkout may be
+    the work of people, their results, or an older archive."""
+    tracked, untracked = list_files(), list_files("--others", "--exclude-standard")
+    for name in more:
+        if name not in untracked:
+            raise CannotRun(f"--with {name}: no file of the checkout that git does "
+                            "not track has this name")
+    left = sorted(set(untracked) - set(more))
+    if left:
+        print(f"Left out, since git does not track them: {', '.join(left[:5])}"
+              + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+              + "; --with FILE packs one", file=sys.stderr)
+    return tracked + more
 
 
 def fetch_wheels(folder: Path, without: list[str]) -> None:
@@ -74,6 +91,8 @@ def made_for() -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="such as workbook.tar")
+    parser.add_argument("--with", dest="more", action="append", default=[],
+                        metavar="FILE", help="pack a file that git does not track")
     parser.add_argument("--without", action="append", default=[],
                         choices=PARTS, help="torch (each machine has one, named "
                         "by TORCH_ROOT), hub (chapter 08), cuda (nvcc), audit")
@@ -83,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = Path(arguments.file)
     if not file.parent.is_dir():
         raise CannotRun(f"FILE: there is no folder {file.parent}")
-    names = checkout()
+    names = files_to_pack(arguments.more)
     part = file.with_name(file.name + ".part")
     try:
         with tempfile.TemporaryDirectory(dir=file.parent) as scratch:

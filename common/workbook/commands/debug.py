@@ -8,7 +8,7 @@ import sys
 
 from workbook.building import build_plain, library_of
 from workbook.progress import chapter_and_step, step_to_do
-from workbook.project import BUILD, ROOT, CannotRun
+from workbook.project import BUILD, ROOT, CannotRun, read_source
 from workbook.verdict import built_test, place_of_step
 
 
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun("gdb is not installed: sudo apt-get install -y gdb")
     build = build_plain(chapter, BUILD / "debug", "Debug")
     file, line = place_of_step(chapter, chapter.mine, step.id)
-    line = _in_loop(file.read_text().splitlines(), line)
+    line = _in_loop(read_source(file).splitlines(), line)
     say = ["set debuginfod enabled off", "set breakpoint pending on",
            "set confirm off", f"break {file}:{line}", "run", "info args",
            "info locals"]

@@ -6,63 +6,71 @@ itself."""
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import textwrap
 import time
 from pathlib import Path
 
-from workbook.project import ROOT, CannotRun
+from workbook.project import ROOT, write_file
 from workbook.sheets import chapters
 
 
 def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
-    """(who, number of the chapter, folder) of each implementation."""
+    """(who, number of the chapter, folder) of each implementation. The number is ""
+    for an entry that holds no chapter."""
     names = {c.name: c.number for c in chapters()}
     found = []
     for given in map(Path, folders):
-        if not given.is_dir():
-            raise CannotRun(f"{given} is no folder")
-        mine = [given] if given.resolve().name in names else sorted(
-            p for p in given.iterdir() if p.name in names and p.is_dir())
-        if not mine:
-            raise CannotRun(f"{given} holds no chapter: a folder named "
-                            f"{chapters()[0].name}, say")
         place = given.resolve()
+        if place.name in names:
+            mine = [given]
+        else:
+            mine = sorted(p for p in given.iterdir() if p.name in names and
+                          p.is_dir()) if given.is_dir() else []
         who = place.parent.name if place.name in names else place.name
-        found += [(who, names[p.resolve().name], p) for p in mine]
+        found += [(who, names[p.resolve().name], p) for p in mine] or \
+            [(who, "", given)]
     return found
 
 
 def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
-    """The verdict, or one of the kinds "out of time", "out of memory",
-    "could not run"."""
+    """The verdict, or one of the kinds "no chapter", "out of time", "out of memory",
+    "could not run". What the check has started is ended with it, daemons too."""
     from workbook import processes  # needs psutil, which only this does
-    process = subprocess.Popen(
-        [sys.executable, ROOT / "common", "check", number, "--impl", folder,
-         "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, errors="replace")
+    if not number:
+        return {"kind": "no chapter", "steps": {}, "took": 0.0, "message": [
+            f"{folder} has no folder such as {chapters()[0].name}"]}
     start, ended = time.monotonic(), ""
-    while not ended:
+    with tempfile.TemporaryFile("w+", errors="replace") as out, \
+            tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(
+            [sys.executable, ROOT / "common", "check", number, "--impl", folder,
+             "--json"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
         try:
-            out, errors = process.communicate(timeout=0.2)
-            break
-        except subprocess.TimeoutExpired:
-            family = processes.family(process.pid)
-            if time.monotonic() - start > seconds:
-                ended = "out of time"
-            elif processes.memory_mib(family) > mib:
-                ended = "out of memory"
-            if ended:
-                processes.kill(family)
-                process.communicate()
-    took = round(time.monotonic() - start, 1)
+            while process.poll() is None and not ended:
+                time.sleep(0.1)
+                if time.monotonic() - start > seconds:
+                    ended = "out of time"
+                elif processes.memory_mib(processes.family(os.getpid())[1:]) > mib:
+                    ended = "out of memory"
+        finally:
+            processes.kill_descendants()
+        took = round(time.monotonic() - start, 1)
+        out.seek(0)
+        errors.seek(0)
+        said, why = out.read(), errors.read().strip().splitlines()
     if ended:
         return {"kind": ended, "steps": {}, "message": [], "took": took}
     try:
-        return {**json.loads(out), "took": took}
-    except json.JSONDecodeError:
+        verdict = json.loads(said)
+        return {"kind": verdict["kind"], "steps": verdict["steps"],
+                "message": verdict["message"], **verdict, "took": took}
+    except (ValueError, TypeError, KeyError):
         return {"kind": "could not run", "steps": {}, "took": took,
-                "message": errors.strip().splitlines()[:3]}
+                "message": why[:3] or ["it printed no verdict"]}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,21 +83,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    rows = []
-    work = submissions(arguments.folders)
+    from workbook import processes
+    processes.adopt_orphans()
+    rows: list[dict] = []
+    file = Path(arguments.json) if arguments.json else None
+    if file:
+        write_rows(file, rows)  # a file that cannot be written is seen now
     print(f"{'who':<20} {'':<2}  {'steps':<7} {'s':>5}  verdict")
-    for who, number, folder in work:
+    for who, number, folder in submissions(arguments.folders):
         verdict = check(number, folder, arguments.seconds, arguments.memory)
         rows.append({"who": who, "folder": str(folder), "chapter": number,
                      **{k: v for k, v in verdict.items() if k != "chapter"}})
-        steps = verdict["steps"].values()
-        done = sum(state == "pass" for state in steps)
-        text = verdict["kind"] + "".join(
-            f" {verdict[k]}" for k in ("step",) if verdict.get(k))
-        text += f": {verdict['message'][0]}" if verdict["message"] else ""
-        print(f"{who[:20]:<20} {number}  {f'{done}/{len(steps)}':<7} "
-              f"{verdict['took']:>5.1f}  {text}"[:80], flush=True)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
+        if file:
+            write_rows(file, rows)
+        print(describe(rows[-1]), flush=True)
     return 0 if all(r["kind"] == "pass" for r in rows) else 1
+
+
+def write_rows(file: Path, rows: list[dict]) -> None:
+    write_file(file, json.dumps(rows, indent=1) + "\n")
+
+
+def describe(row: dict) -> str:
+    """A line of the table. The names and messages are of others: what would move the
+    cursor or colour the terminal is escaped."""
+    states = row["steps"].values()
+    done = f"{sum(state == 'pass' for state in states)}/{len(states)}"
+    text = " ".join(filter(None, [row["kind"], row.get("step")]))
+    text += f": {row['message'][0]}" if row["message"] else ""
+    line = f"{row['who'][:20]:<20} {row['chapter']:<2}  {done:<7} " \
+        f"{row['took']:>5.1f}  {text}"
+    return textwrap.fill(
+        "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), 80,
+        subsequent_indent=" " * 40, break_on_hyphens=False)
+
 

@@ -8,6 +8,7 @@ import argparse
 import keyword
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 from workbook.project import ROOT, CannotRun, read_toml
@@ -106,14 +107,17 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
         # The ops' namespace, and that of the C++ code.
         return re.sub(r"\bwb(\d\d)?\b", name, text)
 
-    part = target.with_name(target.name + ".part")  # whole or not at all
-    for path, text in texts(chapter, bare).items():
-        copy = part / renamed(path)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(renamed(text))
-    (part / "LICENSE").write_text((ROOT / "LICENSE").read_text())
-    (part / ".gitignore").write_text("build/\ndist/\n__pycache__/\n")
-    part.rename(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}-", dir=target.parent) as scratch:
+        part = Path(scratch, target.name)  # whole or not at all
+        for path, text in texts(chapter, bare).items():
+            copy = part / renamed(path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(renamed(text))
+        (part / "LICENSE").write_text((ROOT / "LICENSE").read_text())
+        (part / ".gitignore").write_text("build/\ndist/\n__pycache__/\n")
+        part.rename(target)
     commands = re.findall(
         r"```sh\n(.*?)```", (target / "README.md").read_text(), re.S)[0]
     print(f"{target} is made: {len(source_files(target))} files, with the "

@@ -10,6 +10,7 @@ over unowned or does not fit its schema."""
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import struct
@@ -43,8 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def environment(arguments: argparse.Namespace, status: Path) -> dict[str, str]:
     result = {k: v for k, v in os.environ.items()
               if not k.startswith("WORKBOOK_TRACE_")}
+    preloaded = status.with_name("trace.so")  # LD_PRELOAD ends a name at a space
+    preloaded.symlink_to(building.library())
+    if re.search(r"[ :]", str(preloaded)):
+        raise CannotRun(f"the folder for temporary files, {status.parent}, has a space "
+                        "or a colon in its name: set TMPDIR to another")
     result["LD_PRELOAD"] = " ".join(filter(None, (
-        str(building.library()), os.environ.get("LD_PRELOAD"))))
+        str(preloaded), os.environ.get("LD_PRELOAD"))))
     result["WORKBOOK_TRACE_STATUS"] = str(status)
     result["WORKBOOK_TRACE_NEWEST"] = str(numbers(listed()[-1])[1])
     if arguments.op:
@@ -64,15 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
     program = shutil.which(command[0])
     if program is None:
         raise CannotRun(f"there is no program {command[0]}")
-    with tempfile.NamedTemporaryFile(prefix="trace-") as status:
-        status.write(bytes(STATUS.size))
-        status.flush()
+    with tempfile.TemporaryDirectory(prefix="trace-") as folder:
+        status = Path(folder, "status")
+        status.write_bytes(bytes(STATUS.size))
         process = subprocess.Popen([program, *command[1:]],
-                                   env=environment(arguments, Path(status.name)))
+                                   env=environment(arguments, status))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the program's
         ended = process.wait()
-        used, errors, _, _, summaries, running = STATUS.unpack(
-            Path(status.name).read_bytes())
+        used, errors, _, _, summaries, running = STATUS.unpack(status.read_bytes())
     how = f"{command[0]} ended with status {ended}" if ended >= 0 else \
         f"{command[0]} was ended by {signal.Signals(-ended).name}"
     op = running.split(b"\0")[0].decode(errors="replace")

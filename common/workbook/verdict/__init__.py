@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,9 +30,19 @@ from workbook.project import (
 from workbook.sheets import Chapter, source_files
 from workbook.verdict.compiling import compiled
 from workbook.verdict.judging import judged
-from workbook.verdict.model import NOT_REACHED, PASS, Verdict, place_of_step
+from workbook.verdict.model import (
+    NOT_REACHED,
+    PASS,
+    Verdict,
+    place_of_step,
+    short,
+)
 from workbook.verdict.running import Tests
 from workbook.verdict.subject import Subject
+
+CHANGING_SECONDS = 60  # a check begins anew for so long, while files change
+NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "CPATH",
+            "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 
 __all__ = ["PASS", "Verdict", "built_test", "check", "checked", "last",
            "place_of_step", "ready", "saved"]
@@ -45,16 +56,36 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
     before of the step `at`, which is the first that did not pass last. A save
     while it works makes it begin anew. `ready` are the tests, begun before; they
     go on, for the next check.
-    Raises CannotRun if there is something wrong with the workbook's own part."""
+    Raises CannotRun if there is something wrong with the workbook's own part, or if a
+    file changes again and again, so that no check comes to its end."""
+    leave_out_environment()
+    end = time.monotonic() + CHANGING_SECONDS
     while True:
-        with contextlib.suppress(Superseded):
+        times = saved(folder)
+        try:
             return _check(chapter, folder, seed, at, tell, ready)
+        except Superseded:
+            changed = [path for path, saved_at in saved(folder).items()
+                       if times.get(path) != saved_at]
+            if changed and time.monotonic() > end:
+                raise CannotRun(f"{short(changed[0])} keeps changing while it is "
+                                "checked: stop what writes to it") from None
+
+
+def leave_out_environment() -> None:
+    """Removes what would change how a check compiles, or what its sanitizers
+    report, from this process's environment, and says so."""
+    for name in NOT_OURS:
+        if os.environ.pop(name, None) is not None:
+            print(f"{name} of your environment is left out: a check has settings of "
+                  "its own", file=sys.stderr)
 
 
 def ready(chapter: Chapter, folder: Path, kept: Tests | None,
           lasting: bool = False) -> Tests | None:
     """The tests of an implementation, begun before it is saved: `kept`, or new
     ones if those are of another, of an older build, or have ended."""
+    leave_out_environment()
     test, build = _test_of(chapter), implementation_build(folder)
     if kept and kept.serve(test, build):
         return kept

@@ -61,7 +61,7 @@ def _warnings(subject: Subject, text: str) -> list[str]:
 
 
 def _configure_error(subject: Subject, text: str) -> Verdict:
-    found = re.search(r"CMake Error.*? at (\S+?):(\d+)(.*?)(?:\n\n|\Z)",
+    found = re.search(r"CMake Error.*? at ([^:\n]+):(\d+)(.*?)(?:\n\n|\Z)",
                       text, re.S)
     line = int(found[2]) if found else 1
     message = found[3].strip().splitlines() if found else [text.strip()]

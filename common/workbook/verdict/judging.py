@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbook.building import library_of
-from workbook.project import CannotRun
+from workbook.project import CannotRun, read_source
 from workbook.project import run as run_program
 from workbook.sheets import source_files
 from workbook.verdict.compiling import compiled
@@ -19,7 +19,7 @@ from workbook.verdict.subject import Subject, frames, python_frames
 
 # Where a sanitizer or the test program speaks, not the learner's code.
 NOT_PRINTED = re.compile(
-    r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|\S+: runtime error: "
+    r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|[^\n]+:\d+: runtime error: "
     r"|a case took longer|-{9})", re.M)
 
 ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
@@ -217,11 +217,11 @@ def _place_of(subject: Subject, failure: Failure, step: str, run: Run
     raised = subject.nearest(python_frames(run.text))
     if raised and subject.wrote(*raised):
         return raised
-    thrown = subject.nearest(re.findall(r"(/[^\s:]+):(\d+)", failure.exception))
+    thrown = subject.nearest(re.findall(r"(/[^:\n]+):(\d+)", failure.exception))
     if thrown and subject.step_at(*thrown) not in (None, step):
         return thrown  # a message of an earlier step's lines
     error = subject.nearest(re.findall(
-        r"(/\S+?):(\d+):\d+: error: ", failure.expression))
+        r"(/[^:\n]+):(\d+):\d+: error: ", failure.expression))
     if error:
         return error
     return subject.named(step, *failure.look) if failure.look else None
@@ -252,11 +252,11 @@ def _failed(subject: Subject, failure: Failure, step: str
         if todo and todo[1] == step:
             return "todo", [todo[0].split(" == ")[0].strip().strip('"')]
     file, line = subject.place(step)
-    undone = file.exists() and f"TODO({step})" in file.read_text()
+    undone = file.exists() and f"TODO({step})" in read_source(file)
     if undone and "Could not find schema" in str(failure):
         return "todo", [f"TODO({step}): the op is not defined yet"]
     if undone and subject.test.suffix == ".py":  # Python need not throw it
-        todo_line = file.read_text().splitlines()[line - 1].strip(" #/\\")
+        todo_line = read_source(file).splitlines()[line - 1].strip(" #/\\")
         return "todo", [todo_line, failure.expression]
     return "test", in_words(failure)
 
@@ -268,7 +268,7 @@ def _death(subject: Subject, run: Run
     place = subject.nearest(_statements(subject, text))
     if run.status == TIMED_OUT:
         return "timeout", [f"no end after {run.limit} s"], place
-    ub = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)", text, re.M)
+    ub = re.search(r"^([^:\n]+):(\d+):\d+: runtime error: (.*)", text, re.M)
     if ub:
         return "sanitizer", [ub[3]], subject.nearest([(ub[1], ub[2]),
                                                       *_statements(subject, text)])

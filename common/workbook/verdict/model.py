@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbook.hunks import hunks
-from workbook.project import ROOT
+from workbook.project import ROOT, read_source
 from workbook.sheets import Chapter
 
 # The kinds of verdicts but "pass": how each is called, and a sentence that helps.
@@ -105,7 +105,7 @@ def places_of_step(chapter: Chapter, folder: Path, id: str,
         file = folder / hunk.file
         if hunk.step != id or not file.is_file():
             continue
-        lines = file.read_text(errors="replace").splitlines()
+        lines = read_source(file).splitlines()
         todo = [n for n, line in enumerate(lines, 1) if marker in line]
         begin = hunk.begin if hunk.begin < hunk.end else 0
         line = todo[0] if todo else _line_now(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
+from workbook.project import ROOT
+
 LOOK = re.compile(r"look at ([^\s:]+): ?(.*)")
 LATER = "exception thrown in subcase"  # what was thrown is said at its end
 
@@ -126,6 +128,7 @@ def _of_values(code: str, values: str) -> list[str]:
 def tidied(text: str) -> str:
     """Without folders, and without the function that STD_TORCH_CHECK puts first.
     A later step's TODO is not the one to do now."""
+    text = text.replace(f"{ROOT}/", "/")  # which may have a space
     text = re.sub(r"(?<!\S)[^\s,]+, /\S*/([\w.]+:\d+), ", r"\1: ", text)
     text = re.sub(r"(?<![\w.])/\S*/([\w.-]+)", r"\1", text)
     return re.sub(r"TODO\((\d\d\.\d)\): (.*)",

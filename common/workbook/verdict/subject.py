@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbook.hunks import hunks
+from workbook.project import read_source
 from workbook.sheets import Chapter
 from workbook.verdict.model import NOT_REACHED, PASS, Verdict, place_of_step, short
 
@@ -51,9 +52,9 @@ class Subject:
         file = (self.folder / name).resolve()
         here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
         if file not in here or not file.is_file() or \
-                f"TODO({step})" in file.read_text():
+                f"TODO({step})" in read_source(file):
             return None
-        lines = file.read_text().splitlines()
+        lines = read_source(file).splitlines()
         mine = [new for _, new in self._changes(file)  # empty: deleted there
                 if self.step_at(file, new.start) == step]
         own = [n for new in mine for n in new if text in lines[n - 1]]
@@ -86,7 +87,7 @@ class Subject:
         starter = self.chapter.starter_files().get(
             str(file.relative_to(self.folder))) if self.owns(file) else None
         old = starter.read_text().splitlines() if starter else []
-        new = file.read_text(errors="replace").splitlines()
+        new = read_source(file).splitlines()
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         return [(tag == "equal", range(i1, i2), range(j1 + 1, j2 + 1))
                 for tag, i1, i2, j1, j2 in matcher.get_opcodes()]

@@ -1,0 +1,67 @@
+"""A checkout that is copied, moved or renamed tests its own files, never those of
+another place; and a configuration that failed is not trusted later."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from support import copy_checkout
+from workbook.project import ROOT
+
+FILE = "my/00_first_extension/first_extension.cpp"
+
+
+def check(checkout, **environment):
+    done = subprocess.run(
+        [checkout / "workbook", "check", "00"], text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+        env={**{k: v for k, v in os.environ.items()
+                if k not in ("PYTHONPATH", "TORCH_ROOT")}, **environment})
+    return done.stdout
+
+
+def solve(checkout):
+    shutil.copy(ROOT / "solutions/00_first_extension/first_extension.cpp",
+                checkout / FILE)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """One in which 00 has been checked, as an instructor does before it is copied."""
+    folder = copy_checkout(tmp_path_factory.mktemp("copies") / "original")
+    assert "00.1 Fill in the line: to do" in check(folder)
+    return folder
+
+
+@pytest.mark.full
+def test_a_copy_checks_its_own_files(checkout):
+    copy = checkout.with_name("copy")
+    shutil.copytree(checkout, copy, symlinks=True)
+    solve(checkout)
+    with open(copy / FILE, "a") as file:
+        file.write("no C++\n")
+    assert "00 First extension: does not compile" in check(copy)
+    assert "00.1 Fill in the line: pass" in check(checkout)
+    solve(copy)
+    (checkout / FILE).write_text("no C++\n")
+    text = check(copy)
+    assert "00.1 Fill in the line: pass" in text, text
+
+
+@pytest.mark.full
+def test_a_checkout_that_was_moved(checkout):
+    moved = checkout.with_name("moved")
+    shutil.copytree(checkout, checkout.with_name("kept"), symlinks=True)
+    checkout.with_name("kept").rename(moved)
+    solve(moved)
+    assert "00.1 Fill in the line: pass" in check(moved)
+
+
+@pytest.mark.full
+def test_a_compiler_that_is_not_there_breaks_nothing(checkout):
+    assert "/nowhere/c++" in check(checkout, CXX="/nowhere/c++")
+    solve(checkout)
+    text = check(checkout)
+    assert "00.1 Fill in the line: pass" in text, text
