@@ -54,6 +54,36 @@ def test_the_book_builds_without_a_warning():
         assert f'<span class="caption-text">{group}</span>' in index
 
 
+def messages(entry):
+    """Every text that an entry of errors.toml is to be found by."""
+    for case in (entry, *entry.get("also", [])):
+        for key in ("text", "lines", "clang", "nvcc"):
+            said = case.get(key, [])
+            for text in said.values() if isinstance(said, dict) else [said]:
+                yield from [text] if isinstance(text, str) else text
+
+
+@pytest.mark.full
+def test_each_message_finds_the_page_of_errors():
+    """By the words that the user sees, as the site's own search takes them: all of
+    them must be in the index of the page. ("one" never is: its stem is "on".)"""
+    search = pytest.importorskip("sphinx.search.en").SearchEnglish({})
+    text = (ROOT / "build/docs/html/searchindex.js").read_text()
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    page = index["docnames"].index("docs/errors")
+
+    def is_found(word):
+        there = [index[kind].get(search.stem(word), [])
+                 for kind in ("terms", "titleterms")]
+        return any(page in (found if isinstance(found, list) else [found])
+                   for found in there)
+    missing = [
+        (entry["id"], word) for entry in reports.entries("errors/errors.toml")
+        for message in messages(entry) for word in re.findall(r"\w+", message.lower())
+        if not {word, search.stem(word)} & search.stopwords and not is_found(word)]
+    assert missing == []
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("link, said", [
     ("[x](index.md#there)", ""), ("[x](index.md#nowhere)", "nowhere"),
