@@ -130,7 +130,8 @@ def show(result: dict) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "exit status: 0 every call fits, 1 not, 2 could not run"
-    parser.add_argument("library", help="a shared library that uses call_op.h, "
+    parser.add_argument("library", help="a shared library that uses call_op.h or "
+                                        "by_name.h, "
                                         "or the folder of its CMakeLists.txt")
     parser.add_argument("--torch", nargs="+", metavar="VERSION",
                         help="as 2.10.0, fetched if need be, or all; default: "

@@ -20,7 +20,7 @@ def declared(library) -> list[str]:
         list_them = library.call_op_declared
     except AttributeError:
         sys.exit("the library declares no call: it exports no "
-                 "call_op_declared, as one that uses call_op.h does")
+                 "call_op_declared, as one that uses call_op.h or by_name.h does")
     list_them(VISIT(lambda call: lines.append(call.decode())))
     return sorted(set(lines))
 
