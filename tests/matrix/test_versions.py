@@ -120,3 +120,16 @@ def test_results_are_of_the_listed_versions():
         files = {p.stem for p in (ROOT / "docs/results" / kind).glob("*.json")}
         assert files == set(supported()), \
             f"docs/results/{kind}: run ./workbook matrix --record"
+
+
+def test_a_library_that_no_wheel_brought_is_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(runtimes, "CACHE", tmp_path)
+    library = tmp_path / "2.99.0/torch/lib/libtorch_cpu.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"")
+    of_nothing = "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+    (tmp_path / "2.99.0/sums.json").write_text(
+        f'{{"torch/lib/libtorch_cpu.so": ["{of_nothing}", 0]}}')
+    assert runtimes.whole("2.99.0")
+    (library.parent / "libgcc_s.so.1").touch()
+    assert not runtimes.whole("2.99.0")

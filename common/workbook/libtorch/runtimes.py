@@ -171,9 +171,13 @@ def _unpack(wheel: Path, folder: Path) -> dict:
 
 
 def _wrong_files(folder: Path, sums: dict | None = None) -> list[str]:
-    """The files that are not as the wheel's list has them."""
+    """The files that are not as the wheel's list has them, and the libraries that no
+    wheel brought: the loader would take them before the system's."""
     if sums is None:
         sums = json.loads((folder / "sums.json").read_text())
+    foreign = [str(path.relative_to(folder)) for top in ("torch", "nvidia")
+               for path in (folder / top).rglob("*.so*")
+               if str(path.relative_to(folder)) not in sums]
 
     def good(name):
         expected, size = sums[name]
@@ -187,7 +191,8 @@ def _wrong_files(folder: Path, sums: dict | None = None) -> list[str]:
         text = base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")
         return expected == f"sha256={text}"
     with ThreadPoolExecutor(4) as pool:
-        return [name for name, ok in zip(sums, pool.map(good, sums)) if not ok]
+        return foreign + \
+            [name for name, ok in zip(sums, pool.map(good, sums)) if not ok]
 
 
 def _size(folder: Path) -> int:
