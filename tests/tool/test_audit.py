@@ -232,6 +232,13 @@ def test_a_wheel_that_says_otherwise(audit, stable, wheel, change, said):
     assert said in str(audit(wheel(stable, **change)))
 
 
+def test_a_bound_wheel_that_requires_no_torch(audit, build, wheel):
+    library = build("#include <c10/util/Exception.h>\n"
+                    "void f(int n) { TORCH_CHECK(n > 0, n); }", target=None)
+    assert "FAIL does not require torch in its metadata; a library is bound to one" \
+        in str(audit(wheel(library, requires="numpy"))["wheel"])
+
+
 def test_a_wheel_says_abi3(audit, build, wheel):
     for fault, said in [
             ("not of the limited API", "FAIL one build for each Python"),
@@ -240,6 +247,15 @@ def test_a_wheel_says_abi3(audit, build, wheel):
         library = build(*FAULTS[fault])
         path = wheel(library, "cp310-abi3-linux_x86_64")
         assert said in str(audit(path)["Python"])
+
+
+def test_a_wheel_says_more_or_less_of_python_than_is_so(
+        audit, build, stable, wheel):
+    assert "but the wheel says cp311-cp311, where py3-none would do" in \
+        str(audit(wheel(stable, "cp311-cp311-manylinux_2_40_x86_64"))["Python"])
+    private = build(*FAULTS["not of the limited API"])
+    assert "FAIL one build for each Python: _PyLong_Sign are not of the limited API, " \
+        "though the wheel says py3-none" in str(audit(wheel(private))["Python"])
 
 
 def test_a_hub_variant(audit, stable, tmp_path):

@@ -288,19 +288,26 @@ def _python(library: Library, subject: Subject, add) -> str:
     from abi3info import DATAS, FUNCTIONS
     used = [n for n in library.imports if re.match(r"_?Py[A-Z_]", n)]
     if not used:
-        add(Line("Python", OK, "uses nothing of it: any version, free-threaded "
-                 "too"))
+        bound = sorted({f"{p}-{a}" for p, a, _ in subject.tags
+                        if re.fullmatch(r"cp\d+t?", a)})
+        add(Line("Python", NOTE if bound else OK, "uses nothing of it: any version, "
+                 "free-threaded too" + (
+                     f"; but the wheel says {_names(bound)}, where py3-none would do"
+                     if bound else "")))
         return "any"
     added = {s.name: of.added for s, of in [*FUNCTIONS.items(), *DATAS.items()]}
     private = sorted(n for n in used if n not in added)
     claims = [p for p, a, _ in subject.tags if a == "abi3"]
     if private:
         one = re.search(r"\.cpython-3(\d+)", library.name)
+        any_python = [p for p, a, _ in subject.tags if a == "none"]
         false = ".abi3." in library.name or claims and not one
-        add(Line("Python", FAIL if false else NOTE, (
+        add(Line("Python", FAIL if false or any_python else NOTE, (
             f"CPython 3.{one[1]} alone" if one else "one build for each Python")
             + f": {_names(private)} are not of the limited API"
-            + (", though it says abi3" if false else ""), private))
+            + (", though it says abi3" if false else
+               f", though the wheel says {any_python[0]}-none" if any_python else ""),
+            private))
         return "one"
     least = max((added[n] for n in used), key=lambda v: (v.major, v.minor))
     text = f"{least.major}.{least.minor}"
@@ -405,7 +412,7 @@ def of_whole(subject: Subject, reports: list[Report],
     floor = max((r.floor for r in reports if r.floor), key=numbers, default=None)
     if subject.tags:
         _tags(subject, add)
-        _requirement(subject, floor, add)
+        _requirement(subject, floor, any(r.unstable for r in reports), add)
     if variant := VARIANT.fullmatch(subject.variant):
         _variant(variant, subject, reports, floor, add)
     if bystanders and reports:
@@ -437,7 +444,8 @@ def _tags(subject: Subject, add) -> None:
                  f"needs {policy.name}"))
 
 
-def _requirement(subject: Subject, floor: str | None, add) -> None:
+def _requirement(subject: Subject, floor: str | None, bound: bool, add) -> None:
+    """`bound` says that a library takes C++ of one libtorch."""
     from packaging.requirements import InvalidRequirement, Requirement
     torch = None
     for text in subject.requires:
@@ -448,8 +456,10 @@ def _requirement(subject: Subject, floor: str | None, add) -> None:
         if requirement.name == "torch" and not requirement.marker:
             torch = requirement
     if torch is None:
-        add(Line("wheel", NOTE, "does not require torch in its metadata" + (
-            f"; the libraries need {floor}" if floor else "")))
+        why = "; a library is bound to one, and pip installs it beside any" if bound \
+            else f"; the libraries need {floor}" if floor else ""
+        add(Line("wheel", FAIL if bound else NOTE,
+                 f"does not require torch in its metadata{why}"))
         return
     if floor is None:
         return
