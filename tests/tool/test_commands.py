@@ -63,7 +63,8 @@ HERE = {"tour", "matrix", "bench"}
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     folder = copy_checkout(tmp_path_factory.mktemp("commands") / "workbook")
-    subprocess.run(["git", "init", "-q", folder], check=True)  # for archive
+    for words in (["init", "-q"], ["add", "-A"]):  # for archive
+        subprocess.run(["git", "-C", folder, *words], check=True)
     return folder
 
 
