@@ -232,11 +232,14 @@ def test_a_wheel_that_says_otherwise(audit, stable, wheel, change, said):
     assert said in str(audit(wheel(stable, **change)))
 
 
-def test_a_bound_wheel_that_requires_no_torch(audit, build, wheel):
+@pytest.mark.parametrize("requires, said", [
+    ("numpy", "FAIL does not require torch in its metadata; a library is bound to one"),
+    ("torch>=2.13", "FAIL requires torch>=2.13, which admits 2.13, 2.14, 2.15; a "
+                    "library is bound to one of them")])
+def test_a_bound_wheel_that_does_not_pin_torch(audit, build, wheel, requires, said):
     library = build("#include <c10/util/Exception.h>\n"
                     "void f(int n) { TORCH_CHECK(n > 0, n); }", target=None)
-    assert "FAIL does not require torch in its metadata; a library is bound to one" \
-        in str(audit(wheel(library, requires="numpy"))["wheel"])
+    assert said in str(audit(wheel(library, requires=requires))["wheel"])
 
 
 def test_a_wheel_says_abi3(audit, build, wheel):

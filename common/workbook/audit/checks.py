@@ -461,6 +461,11 @@ def _requirement(subject: Subject, floor: str | None, bound: bool, add) -> None:
         add(Line("wheel", FAIL if bound else NOTE,
                  f"does not require torch in its metadata{why}"))
         return
+    admitted = [v for v in surface.versions() if torch.specifier.contains(f"{v}.0")]
+    if bound and len(admitted) > 1:
+        add(Line("wheel", FAIL, f"requires torch{torch.specifier}, which admits "
+                 f"{_names(admitted, 9)}; a library is bound to one of them"))
+        return
     if floor is None:
         return
     older = [v for v in surface.versions() if numbers(v) < numbers(floor)
