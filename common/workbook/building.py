@@ -63,8 +63,8 @@ def build_root(preset: str, targets: list[str]) -> None:
 
 
 def _stamp_text(cxx: str) -> str:
-    """What a build folder was configured for: this checkout, this torch as it was
-    installed, and this compiler. pip gives headers the dates of their wheel, so
+    """Names all that a build folder is configured for: this checkout, this torch as it
+    was installed, and this compiler. pip gives headers the dates of their wheel, so
     ninja does not see that a precompiled header is of others."""
     headers = torch_root() / "include/torch/headeronly/version.h"
     return f"{ROOT}\n{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n"

@@ -1,5 +1,5 @@
-"""What an extension can ask of each libtorch: the names that its headers declare,
-and aten's ops. Both are recorded, so that an audit needs no libtorch;
+"""Lists all that an extension can ask of each libtorch: the names that its headers
+declare, and aten's ops. Both are recorded, so that an audit needs no libtorch;
 ./workbook matrix --record writes them anew, from the headers and the
 native_functions.yaml of each version.
 
@@ -66,7 +66,7 @@ def versions() -> list[str]:
 
 
 def is_shim(symbol: str) -> bool:
-    """Whether a symbol is a function of the C shim, of a version known or not."""
+    """Tells a function of the C shim, of a version known or not."""
     return symbol in functions() or \
         re.match(r"(aoti_)?torch_[a-z]", symbol) is not None
 
