@@ -38,8 +38,8 @@ def list_files(*options: str) -> list[str]:
 
 
 def files_to_pack(more: list[str]) -> list[str]:
-    """Returns the files that git tracks, and those of `more`. The rest of the checkout may be
-    the work of people, their results, or an older archive."""
+    """Returns the files that git tracks, and those of `more`. The rest of the checkout
+    may be the work of people, their results, or an older archive."""
     tracked, untracked = list_files(), list_files("--others", "--exclude-standard")
     for name in more:
         if name not in untracked:
