@@ -27,7 +27,7 @@ namespace wb {
 
 // clang-format off
 //! [types]
-// What a schema calls a type. There is nothing for int, float and Scalar.
+// Names a type as a schema does; int, float and Scalar have no name here.
 template <typename T> struct Type {};
 inline std::string text_of(Type<void>) { return "()"; }
 inline std::string text_of(Type<bool>) { return "bool"; }

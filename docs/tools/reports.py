@@ -117,8 +117,8 @@ def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
 
 
 def cases(entry: dict, said: dict) -> list[tuple[dict, str, dict]]:
-    """What was provoked of an entry, in order: its keys, the compiler if it is
-    not g++, {version: what was said}. The ids are "id", "id.2", "id nvcc"."""
+    """Lists the provoked cases of an entry, in order: its keys, the compiler if it
+    is not g++, {version: what was said}. The ids are "id", "id.2", "id nvcc"."""
     found = []
     for id, by_version in said.items():
         name, _, by = id.partition(" ")
@@ -130,7 +130,7 @@ def cases(entry: dict, said: dict) -> list[tuple[dict, str, dict]]:
 
 
 def blocks(entry: dict, result: dict) -> list[tuple[str, str]]:
-    """What stands above a message, and the message."""
+    """Lists the messages of an entry, each after the label above it."""
     found = []
     for case, by, said in cases(entry, result["said"]):
         of = OF.get(case["when"].lower(), "libtorch")
@@ -165,7 +165,7 @@ def error(entry: dict, result: dict) -> str:
 
 
 def texts(case: dict) -> list[tuple[str, str]]:
-    """What is to be looked for, and the compiler if it is not g++."""
+    """Lists the texts to look for, each with its compiler if that is not g++."""
     text = case.get("text", [])
     if isinstance(text, dict):
         text = list(text.values())

@@ -259,7 +259,7 @@ def gates() -> str:
 
 
 def compiled() -> str:
-    """What opcheck, torch.compile and export make of each shape of schema."""
+    """Shows how opcheck, torch.compile and export take each shape of schema."""
     versions = read("compiled")["versions"]
     shapes = {name: shape for found in versions.values()
               for name, shape in found.items()}

@@ -32,9 +32,9 @@ def name_of(text: str) -> str:
 
 
 def is_refused_by_compile(text: str) -> bool:
-    """Whether torch.compile refuses a custom op with this schema, if it is not
-    tagged torch.Tag.out or inplace, which C++ cannot do. docs/results/compiled.json
-    has what each version does."""
+    """Says whether torch.compile refuses a custom op with this schema that has no
+    tag torch.Tag.out or inplace; C++ cannot set these tags.
+    docs/results/compiled.json has what each version does."""
     arguments, returns = _halves(text[text.index("("):])
     aliased = re.search(r"\(\w+!?\)", returns)
     writes = "!" in arguments
