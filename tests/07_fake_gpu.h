@@ -86,6 +86,31 @@ Function* real(Function*, const char* name) {
 }
 #define REAL(name) pretend::real(&name, #name)
 
+// The real function of the CUDA run time if libtorch calls, else nullptr: built
+// for CUDA it registers its own kernels with the run time when it is loaded.
+template <class Function>
+Function* of_torch(Function*, const char* name, const void* caller) {
+  Dl_info info;
+  if (dladdr(caller, &info) == 0) {
+    return nullptr;
+  }
+  const std::string file = info.dli_fname;
+  const std::string library = file.substr(file.rfind('/') + 1);
+  if (library.rfind("libtorch", 0) != 0 && library.rfind("libc10", 0) != 0 &&
+      file.find("/nvidia/") == std::string::npos) {
+    return nullptr;
+  }
+  void* const its = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  return reinterpret_cast<Function*>(its ? dlsym(its, name) : nullptr);
+}
+#define PASS_ON_FOR_TORCH(name, ...)                                     \
+  if (auto* const real = pretend::of_torch(                              \
+          &name,                                                         \
+          #name,                                                         \
+          __builtin_extract_return_addr(__builtin_return_address(0)))) { \
+    return real(__VA_ARGS__);                                            \
+  }
+
 // While it lives, the tensors are on one device, and another may be current.
 struct Pretend {
   explicit Pretend(int home = 1, int current = 0) {
@@ -228,27 +253,43 @@ static struct {
   void* stream;
 } configuration;
 
-EXPORTED void** __cudaRegisterFatBinary(void*) {
+EXPORTED void** __cudaRegisterFatBinary(void* binary) {
+  PASS_ON_FOR_TORCH(__cudaRegisterFatBinary, binary)
   static void* handle = nullptr;
   pretend::state().seen = true;
   return &handle;
 }
-EXPORTED void __cudaRegisterFatBinaryEnd(void**) {}
-EXPORTED void __cudaUnregisterFatBinary(void**) {}
-EXPORTED char __cudaInitModule(void**) {
+EXPORTED void __cudaRegisterFatBinaryEnd(void** handle){
+    PASS_ON_FOR_TORCH(__cudaRegisterFatBinaryEnd, handle)} EXPORTED
+    void __cudaUnregisterFatBinary(void** handle){
+        PASS_ON_FOR_TORCH(__cudaUnregisterFatBinary, handle)} EXPORTED
+    char __cudaInitModule(void** handle) {
+  PASS_ON_FOR_TORCH(__cudaInitModule, handle)
   return 1;
 }
 EXPORTED void __cudaRegisterFunction(
-    void**,
+    void** handle,
     const char* kernel,
-    char*,
+    char* device,
     const char* name,
-    int,
-    void*,
-    void*,
-    void*,
-    void*,
-    int*) {
+    int limit,
+    void* tid,
+    void* bid,
+    void* block,
+    void* grid,
+    int* warp) {
+  PASS_ON_FOR_TORCH(
+      __cudaRegisterFunction,
+      handle,
+      kernel,
+      device,
+      name,
+      limit,
+      tid,
+      bid,
+      block,
+      grid,
+      warp)
   pretend::state().names[kernel] = name;
 }
 
@@ -329,9 +370,11 @@ EXPORTED int __cudaPopCallConfiguration(
   return 0;
 }
 EXPORTED int cudaGetLastError() {
+  PASS_ON_FOR_TORCH(cudaGetLastError, )
   return std::exchange(pretend::state().error, 0);
 }
 EXPORTED int cudaPeekAtLastError() {
+  PASS_ON_FOR_TORCH(cudaPeekAtLastError, )
   return pretend::state().error;
 }
 EXPORTED const char* cudaGetErrorString(int error) {
@@ -346,18 +389,22 @@ EXPORTED const char* cudaGetErrorName(int error) {
   return cudaGetErrorString(error);
 }
 EXPORTED int cudaGetDevice(int* device) {
+  PASS_ON_FOR_TORCH(cudaGetDevice, device)
   *device = pretend::state().device;
   return 0;
 }
 EXPORTED int cudaSetDevice(int device) {
+  PASS_ON_FOR_TORCH(cudaSetDevice, device)
   pretend::state().device = device;
   return 0;
 }
 EXPORTED int cudaGetDeviceCount(int* count) {
+  PASS_ON_FOR_TORCH(cudaGetDeviceCount, count)
   *count = static_cast<int>(pretend::kMultiprocessors.size());
   return 0;
 }
-EXPORTED int cudaDeviceGetAttribute(int* value, int, int device) {
+EXPORTED int cudaDeviceGetAttribute(int* value, int what, int device) {
+  PASS_ON_FOR_TORCH(cudaDeviceGetAttribute, value, what, device)
   const auto i = static_cast<size_t>(device);
   ++pretend::state().asked.at(i);
   *value = pretend::kMultiprocessors.at(i); // if that is asked

@@ -41,7 +41,7 @@ def test_gradient(ops, device, name):
     got = functional(ops, name)(x, *NUMBERS.get(name, ()))
     wide = x.detach().double().requires_grad_()
     want = exact(name, wide)
-    for weight in (torch.randn_like(got), torch.ones(()).expand_as(got)):
+    for weight in (torch.randn_like(got), got.new_ones(()).expand_as(got)):
         mine, = torch.autograd.grad(got, x, weight, retain_graph=True)
         right, = torch.autograd.grad(want, wide, weight.double(),
                                      retain_graph=True)
