@@ -12,15 +12,9 @@
 
 // Of [rows, 2d] without gaps.
 inline Trace traced(
-    int size,
-    int width,
-    int in_flight,
-    uint32_t threads,
-    int64_t rows,
-    int64_t d) {
+    int size, int width, uint32_t threads, int64_t rows, int64_t d) {
   Trace t{};
   t.width = width;
-  t.in_flight = in_flight;
   t.threads = threads;
   t.input = kInput;
   t.out = kOut;
@@ -41,8 +35,8 @@ inline std::string describe(const Trace& t) {
          << ", row_stride = " << t.row_stride
          << ", column_stride = " << t.column_stride;
   } else {
-    text << "N = " << t.width << ", K = " << t.in_flight << ", " << t.rows
-         << " row(s) of d = " << t.d << ", row_stride = " << t.row_stride;
+    text << "N = " << t.width << ", " << t.rows << " row(s) of d = " << t.d
+         << ", row_stride = " << t.row_stride;
   }
   text << ", blocks of " << t.threads << " thread(s), elements of " << t.size
        << " bytes";
@@ -72,8 +66,7 @@ inline bool has_element(const Trace& t, uint64_t element) {
 // Those of the blocks that run.
 inline uint64_t elements_of(const Trace& t) {
   const auto n = static_cast<uint64_t>(t.rows * t.d);
-  const auto in_block = t.threads * static_cast<uint64_t>(t.in_flight) *
-      static_cast<uint64_t>(std::max(t.width, 1));
+  const auto in_block = t.threads * static_cast<uint64_t>(std::max(t.width, 1));
   const uint64_t blocks = (n + in_block - 1) / in_block;
   return t.ends == 0 || blocks <= 2 * t.ends
       ? n
@@ -100,6 +93,7 @@ inline std::string first_mistake(Trace t) {
   std::vector<uint64_t> read;         // by this thread
   std::vector<uint64_t> mine, before; // first elements of vectors written
   uint64_t thread = 0, results = 0;
+  uint64_t accesses_of_thread = 0; // of whole vectors
   bool wrote = false;
   const auto self = [&] {
     std::ostringstream who;
@@ -119,13 +113,10 @@ inline std::string first_mistake(Trace t) {
     return text.str();
   };
   const bool plain = t.width == 0;
-  const auto in_flight = static_cast<uint64_t>(t.in_flight);
   const auto finish = [&] {
-    const uint64_t vectors = read.size() / (2 * width); // of each operand
-    if (in_flight > 1 && wrote && vectors < in_flight) {
-      text << self() << " reads " << vectors << " vector(s) of each operand, "
-           << "and should " << in_flight << ": past the end it reads the last "
-           << "one again, for a read behind a branch would have to wait";
+    if (width > 1 && wrote && accesses_of_thread < 3) {
+      text << self() << " takes its elements one by one: `read` and `store` "
+           << "take a vector at once";
       return false;
     }
     const bool same_block = thread % t.threads != 1 % t.threads;
@@ -149,7 +140,12 @@ inline std::string first_mistake(Trace t) {
       mine.clear();
       read.clear();
       wrote = false;
+      accesses_of_thread = 0;
       thread = access.thread;
+    }
+    if (access.vector) {
+      ++accesses_of_thread;
+      continue;
     }
     const bool output = access.address >= (kInput + kOut) / 2;
     const uint64_t element = (access.address - (output ? kOut : kInput)) / size;
@@ -166,11 +162,6 @@ inline std::string first_mistake(Trace t) {
         }
         return text.str();
       }
-      if (wrote && t.in_flight > 1) {
-        text << self()
-             << " reads after it has written: its reads are not all in flight";
-        return text.str();
-      }
       read.push_back(element);
       continue;
     }
@@ -183,8 +174,7 @@ inline std::string first_mistake(Trace t) {
            << static_cast<int64_t>(element);
       return text.str();
     }
-    const uint64_t at_ends =
-        t.ends * t.threads * static_cast<uint64_t>(t.in_flight) * width;
+    const uint64_t at_ends = t.ends * t.threads * width;
     if (t.ends != 0 && element >= at_ends && element + at_ends < n) {
       text << self() << " writes element " << element;
       if (plain) {

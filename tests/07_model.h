@@ -72,15 +72,15 @@ class Model {
     Given g{at<void*>(a[0]), at<void*>(a[1]), at<void*>(a[2]), 0, 1, 0, 0, 0};
     const size_t vectors = name.find("vectorized");
     if (vectors != std::string::npos) { // Params, then the functor
-      int width = 0, in_flight = 0;
+      int width = 0;
       const char* const sizes = name.c_str() + name.find("Li", vectors);
-      std::sscanf(sizes, "Li%dELi%dE", &width, &in_flight);
+      std::sscanf(sizes, "Li%dE", &width);
       g.second = at<void*>(a[0], 8);
       g.out = at<void*>(a[0], 16);
       g.row_stride = at<int64_t>(a[0], 24);
       g.n = int64_t{at<uint32_t>(a[0], 32)} * width;
       g.d = int64_t{at<uint32_t>(a[0], 36)} * width; // of FastDivmod
-      g.taken = threads * in_flight * width;
+      g.taken = threads * width;
     } else {
       g.row_stride = backward ? 0 : at<int64_t>(a[3]);
       g.column_stride = backward ? 1 : at<int64_t>(a[4]);

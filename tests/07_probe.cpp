@@ -1,35 +1,67 @@
 // What the test of chapter 07 asks of the headers in the folder under test. It
 // runs their kernels on the host, on memory or only traced: the addresses that
 // a launch reads and writes, in their order.
-#include "07_on_host.h"
-
-#include "backward.h"
-#include "cuda_inputs.h"
-#include "kernels.h"
-#include "plan.h"
-
 #include "07_probe.h"
+#include "07_on_host.h"
 
 #include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Half.h>
 
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-const Trace* trace = nullptr;
+const Trace* trace = nullptr; // while one is made
+
+struct Tracing {
+  explicit Tracing(const Trace& t) {
+    trace = &t;
+  }
+  ~Tracing() {
+    trace = nullptr;
+  }
+};
+
+uint64_t self() {
+  return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x + 1;
+}
 
 void note(bool write, const void* address) {
   const auto at = reinterpret_cast<uint64_t>(address);
   if (at < kInput / 2 || at >= 2 * kOut) {
     return; // a copy of the kernel's own
   }
-  const uint64_t self = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x + 1;
-  trace->note(trace->to, {at, self, write});
+  trace->note(trace->to, {at, self(), write, false});
 }
+
+// `load` and `store` assert that the address is a multiple of a vector.
+void note_assertion(std::string_view condition) {
+  if (trace && condition.find("Vector<T, N>") != condition.npos) {
+    trace->note(trace->to, {0, self(), false, true});
+  }
+}
+
+} // namespace
+
+#undef KERNEL_ASSERT
+#define KERNEL_ASSERT(condition)                       \
+  do {                                                 \
+    if (!(condition)) {                                \
+      throw std::runtime_error("failed: " #condition); \
+    }                                                  \
+    note_assertion(#condition);                        \
+  } while (false)
+
+#include "backward.h"
+#include "cuda_inputs.h"
+#include "kernels.h"
+#include "plan.h"
+
+namespace {
 
 // An element that says where it is copied from and assigned to. It holds
 // nothing, so that it may lie at an address where there is no memory.
@@ -87,16 +119,16 @@ void run_blocks(
   on_host::run(blocks - ends, blocks, t.threads, kernel, arguments...);
 }
 
-template <typename T, int N, int K>
+template <typename T, int N>
 void run_vectorized(const Launch& t, uint64_t ends) {
   const auto* const input = reinterpret_cast<const T*>(t.input);
   const int64_t vectors = t.rows * t.d / N;
   run_blocks(
       t,
-      int64_t{t.threads} * K,
+      t.threads,
       vectors,
       ends,
-      wb::vectorized<T, N, K, wb::Split, Silu>,
+      wb::vectorized<T, N, wb::Split, Silu>,
       wb::Params<T>{
           input + t.gate,
           input + t.up,
@@ -109,19 +141,16 @@ void run_vectorized(const Launch& t, uint64_t ends) {
 
 template <typename T>
 void run(const Launch& t, uint64_t ends = 0) {
-  constexpr int kWide = 16 / sizeof(T);
-  switch (t.width * 10 + t.in_flight) {
-    case 11:
-      return run_vectorized<T, 1, 1>(t, ends);
-    case 12:
-      return run_vectorized<T, 1, 2>(t, ends);
-    case kWide * 10 + 1:
-      return run_vectorized<T, kWide, 1>(t, ends);
-    case kWide * 10 + 2:
-      return run_vectorized<T, kWide, 2>(t, ends);
-    case kWide * 10 + 4:
-      return run_vectorized<T, kWide, 4>(t, ends);
-    case 1: {
+  switch (t.width) {
+    case 1:
+      return run_vectorized<T, 1>(t, ends);
+    case 2:
+      return run_vectorized<T, 2>(t, ends);
+    case 4:
+      return run_vectorized<T, 4>(t, ends);
+    case 8:
+      return run_vectorized<T, 8>(t, ends);
+    case 0: {
       const auto* const input = reinterpret_cast<const T*>(t.input);
       return run_blocks(
           t,
@@ -146,14 +175,14 @@ void run(const Launch& t, uint64_t ends = 0) {
 } // namespace
 
 EXPORT void wb07_probe_trace(const Trace& t) {
-  trace = &t;
+  const Tracing tracing(t);
   t.size == 2 ? run<Element<2>>(t, t.ends) : run<Element<4>>(t, t.ends);
 }
 
 // Gradient and input lie one behind the other.
 EXPORT void wb07_probe_trace_backward(const Trace& t) {
   using T = Element<2>;
-  trace = &t;
+  const Tracing tracing(t);
   const int64_t n = t.rows * t.d;
   const auto* const grad = reinterpret_cast<const T*>(t.input);
   run_blocks(
@@ -223,11 +252,6 @@ EXPORT int wb07_probe_width(const Launch& t, int size) {
       t.row_stride,
       t.column_stride};
   return wb::vector_width(rows, size);
-}
-
-EXPORT Shape wb07_probe_grid(int64_t vectors, uint32_t multiprocessors) {
-  const wb::Grid grid = wb::grid_for(vectors, multiprocessors);
-  return {grid.blocks, grid.threads, wb::kInFlight};
 }
 
 EXPORT float wb07_probe_fast_sigmoid(float x) {

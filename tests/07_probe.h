@@ -13,12 +13,12 @@ struct Access {
   uint64_t address;
   uint64_t thread;
   bool write;
+  bool vector; // not an access: `load` or `store` has looked at the address
 };
 
 // A launch: of `plain` if width is 0, else of `vectorized`.
 struct Launch {
-  int width;        // elements in a vector: 0, 1, or 16 bytes of them
-  int in_flight;    // vectors in a thread
+  int width;        // elements in a vector: 0, or 1 up to 16 bytes of them
   uint32_t threads; // in a block
   uint64_t input;
   uint64_t out;
@@ -37,10 +37,4 @@ struct Trace : Launch {
   uint64_t ends; // 0: all blocks; else so many first and last ones
   void* to;
   void (*note)(void* to, const Access& access);
-};
-
-struct Shape {
-  uint32_t blocks;
-  uint32_t threads;
-  int in_flight;
 };

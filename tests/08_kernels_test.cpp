@@ -123,6 +123,7 @@ TEST_CASE_TEMPLATE(
     "08 layouts of a row",
     T,
     std::integral_constant<int, 1>,
+    std::integral_constant<int, 2>,
     std::integral_constant<int, 4>) {
   constexpr int N = T::value;
   Random random;
@@ -147,9 +148,8 @@ TEST_CASE_TEMPLATE(
           stride,
           vectors,
           wb::FastDivmod(static_cast<uint32_t>(d / N))};
-      const wb::Grid grid = wb::grid_for(vectors, 2);
       on_host::run(
-          0, grid.blocks, grid.threads, kernel, params, wb::SiluAndMul());
+          0, (vectors + 31) / 32, 32, kernel, params, wb::SiluAndMul());
       std::vector<float> wanted;
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < d; ++c) {
@@ -165,21 +165,21 @@ TEST_CASE_TEMPLATE(
   const auto half = [](int64_t d) { return d; };
   const auto none = [](int64_t) { return 0; };
   check(
-      &wb::vectorized<float, N, 2, wb::Split, wb::SiluAndMul>,
+      &wb::vectorized<float, N, wb::Split, wb::SiluAndMul>,
       2,
       half,
       [](const float* row, int64_t c, int64_t d) {
         return Pair(row[c], row[d + c]);
       });
   check(
-      &wb::vectorized<float, N, 2, wb::Unary, wb::SiluAndMul>,
+      &wb::vectorized<float, N, wb::Unary, wb::SiluAndMul>,
       1,
       none,
       [](const float* row, int64_t c, int64_t) {
         return Pair(row[c], row[c]);
       });
   check(
-      &wb::vectorized<float, N, 2, wb::Interleaved, wb::SiluAndMul>,
+      &wb::vectorized<float, N, wb::Interleaved, wb::SiluAndMul>,
       2,
       none,
       [](const float* row, int64_t c, int64_t) {

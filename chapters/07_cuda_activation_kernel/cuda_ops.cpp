@@ -20,14 +20,15 @@ namespace wb {
 namespace {
 
 //! [on_current_stream]
-// Calls launch(device, stream), which gives nullptr or an error's text, for the
-// device of `input` and its current stream.
+// Calls launch(stream), which returns nullptr or an error's text, with the
+// device of `input` current, and its current stream.
 template <typename Launch>
 void on_current_stream(const Tensor& input, const Launch& launch) {
   const int32_t device = input.get_device_index();
   // TODO(07.2): on this device, on its current stream; and say what is wrong
   STD_TORCH_CHECK(false, "TODO(07.2): device, stream, launch, error");
-  launch(device, nullptr);
+  (void)device;
+  launch(nullptr);
 }
 //! [on_current_stream]
 
@@ -55,8 +56,8 @@ void silu_and_mul_out_cuda(const Tensor& out, const Tensor& input) {
       d,
       *row_stride(in),
       column_stride};
-  on_current_stream(in, [&](int32_t device, void* stream) {
-    return launch_silu_and_mul(dtype, rows, device, stream);
+  on_current_stream(in, [&](void* stream) {
+    return launch_silu_and_mul(dtype, rows, stream);
   });
 }
 //! [out_cuda]
@@ -81,7 +82,7 @@ Tensor silu_and_mul_backward_cuda(const Tensor& grad, const Tensor& input) {
       as_contiguous(grad); // often expanded: the gradient of a sum
   const Tensor in = as_contiguous(input);
   const int64_t d = dy.size(-1);
-  on_current_stream(in, [&](int32_t, void* stream) {
+  on_current_stream(in, [&](void* stream) {
     return launch_silu_and_mul_backward(
         dtype,
         dy.const_data_ptr(),

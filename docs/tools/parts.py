@@ -69,6 +69,8 @@ KINDS = {
     "loop": tables.loop, "bound": tables.bound,
     "at_work": tables.at_work, "trace": tables.trace,
     "trace_wheels": tables.trace_wheels, "sass": tables.sass, "plot": pictures.plot,
+    "gpu_steps": tables.gpu_steps, "gpu_variants": tables.gpu_variants,
+    "gpu_networks": tables.gpu_networks,
     "migration": migration.group, "ops": migration.ops, "diff": porting.diff,
     "port": porting.table, "chapters": reports.chapter_table,
     "errors": reports.errors, "pitfalls": reports.pitfalls,

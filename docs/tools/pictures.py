@@ -55,29 +55,7 @@ def one_binary() -> str:
     return "digraph one_binary {\n" + "\n".join(lines) + "\n}\n"
 
 
-def ladder() -> str:
-    """A row a version: what a thread reads before it first uses any of it."""
-    rows = ['<TR><TD BORDER="0"></TD><TD BORDER="0" COLSPAN="4">a thread reads'
-            '</TD><TD BORDER="0"><B>bytes in<BR/>flight</B></TD></TR>']
-    for row in read("sass")["rows"]:
-        if row["version"] not in ("plain", "16 bytes", "in flight"):
-            continue
-        sizes = [int(load.rsplit(".", 1)[1].lstrip("U")) // 8
-                 for load in row["loads"]]
-        boxes = "".join(
-            f'<TD WIDTH="{12 if size < 16 else 42}" '
-            f'BGCOLOR="{("#dbe9f7", "#fde9d9")[i % 2]}">{size} B</TD>'
-            for i, size in enumerate(sizes))
-        if len(sizes) < 4:
-            boxes += f'<TD BORDER="0" COLSPAN="{4 - len(sizes)}"></TD>'
-        rows.append(f'<TR><TD BORDER="0" ALIGN="RIGHT">{row["version"]}</TD>'
-                    f'{boxes}<TD BORDER="0"><B>{sum(sizes)}</B></TD></TR>')
-    return ('digraph ladder {\ntable [shape=plain, label=<<TABLE BORDER="0" '
-            'CELLBORDER="1" CELLSPACING="3" CELLPADDING="4" COLOR="#777777">\n'
-            + "\n".join(rows) + "</TABLE>>];\n}\n")
-
-
-MADE = {"one_binary": one_binary, "ladder": ladder}
+MADE = {"one_binary": one_binary}
 
 
 def graph(name: str) -> str:

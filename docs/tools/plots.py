@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
 
-from tables import read
+from tables import GPU_PEERS, GPU_STEPS, by_size, over_traffic, read
 
 WIDTH = 5.6  # inches; a phone shows the text at about 10 px
 plt.rcParams["font.size"] = 11
@@ -194,10 +194,38 @@ def sizes(groups: list[dict]) -> tuple[plt.Figure, str]:
         "largest tensor: " + ", ".join(told) + "."
 
 
+def on_gpu(groups: list[dict]) -> tuple[plt.Figure, str]:
+    """The chapter's steps, and the peers: time over that of the same traffic, by
+    the bytes that are moved. bfloat16."""
+    groups = by_size(groups, ("bfloat16",))
+    figure, panels = plt.subplots(2, figsize=(WIDTH, 7), squeeze=False, sharex=True)
+    peers = [n for n in GPU_PEERS if "PDL" not in n]
+    for axes, names in zip(panels[:, 0], (GPU_STEPS, ["solution", *peers])):
+        for name, (colour, marker) in zip(names, STYLES):
+            axes.plot([g["bytes"] for g in groups],
+                      [over_traffic(g)[name] for g in groups], marker + "-",
+                      color=colour, markersize=5, label=name)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.axhline(1, color="black", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_yticks([1, 1.5, 2, 3, 4], ["1 ×", "1.5 ×", "2 ×", "3 ×", "4 ×"])
+        axes.minorticks_off()
+        axes.legend(frameon=False, fontsize=9, ncols=3, loc="lower left",
+                    bbox_to_anchor=(0, 1))
+    panels[-1, 0].set_xlabel("bytes read and written")
+    figure.supylabel("time over that of the same traffic", fontsize=11)
+    figure.tight_layout()
+    return figure, "Time over that of the same traffic by size, of the steps and " \
+        "of other kernels, as in the tables"
+
+
 def plot(result: dict) -> tuple[plt.Figure, str]:
     if "rows" in result:
         return sass(result)
     groups = result["groups"]
+    if "gpu" in result["hardware"]:
+        return on_gpu(groups)
     if groups[0]["name"].startswith("limits/"):
         return sizes(groups)
     counted = [g for g in groups

@@ -49,18 +49,22 @@ def measured(path: Path) -> dict | None:
     return None if "sources" in result and sources.changed(result) else result
 
 
+NOT_MEASURED = "Not measured yet. On a machine with a GPU, " \
+    "`tests/gpu/measure.py` measures it and writes\n" \
+    "`docs/results/07_cuda_activation_kernel.json`.\n"
+
+
 def benchmark(name: str) -> str:
     result = measured(RESULTS / f"{name}.json")
     if result is None:
-        return "Not measured yet. On a machine with a GPU, " \
-            "`tests/gpu/measure.py` measures it and writes\n" \
-            f"`docs/results/{name}.json`.\n"
+        return NOT_MEASURED
     groups = result["groups"]
     if any("instructions" in m for g in groups for m in g["members"]):
         return calls(result)
     text = "Time over the floor's, median of the repetitions"
     if "gpu" in result["hardware"]:
-        return f"{text}. {of(result)}\n\n{on_gpu(groups)}"
+        return f"Time over that of the same traffic. {of(result)}\n\n" + \
+            on_gpu(groups)
     rows = []
     for group in groups:
         rate = f"{group['floor_gb_per_s']:.0f}" if group["bytes"] else "-"
@@ -96,16 +100,87 @@ def bound() -> str:
          for row in result["rows"]])
 
 
+GPU_PEERS = ["ATen", "torch.compile", "vLLM style", "FlashInfer style",
+             "FlashInfer style, PDL", "sglang style", "sglang style, PDL"]
+GPU_STEPS = ["plain", "32 bits", "16 bytes", "fast arithmetic"]
+
+
+def over_traffic(group: dict) -> dict[str, float]:
+    """{member: its time over that of the same traffic}; where the floor is an empty
+    kernel, both were measured over that."""
+    ratios = {m["name"]: m["ratio"] for m in group["members"]}
+    return {name: ratio / ratios["same traffic"] for name, ratio in ratios.items()}
+
+
+def by_size(groups: list[dict], dtypes: Iterable[str]) -> list[dict]:
+    return sorted((g for g in groups if g["dtype"] in dtypes),
+                  key=lambda g: (list(dtypes).index(g["dtype"]), g["bytes"]))
+
+
+def amount(size: float) -> str:
+    """Of bytes: 4.2 KB, 88 MB."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.{1 if size < 10 * factor else 0}f} {unit}"
+    return f"{size:.0f} B"
+
+
 def on_gpu(groups: list[dict]) -> str:
-    names = list(dict.fromkeys(m["name"] for g in groups for m in g["members"]
-                               if m["role"] != "floor"))
     rows = []
-    for group in groups:
-        ratios = {m["name"]: f"{m['ratio']:.2f}" for m in group["members"]}
-        rows.append([f"{group['dtype']} {group['shape']}", group["floor"],
-                     f"{group['floor_gb_per_s']:.0f}",
-                     *(ratios.get(name, "") for name in names)])
-    return table(["shape", "floor", "GB/s", *names], rows)
+    for group in by_size(groups, ("bfloat16", "float")):
+        over = over_traffic(group)
+        empty = f"{over['solution'] / over['empty']:.2f}" if "empty" in over else ""
+        rows.append([
+            f"{group['dtype']} {group['shape']}", amount(group["bytes"]),
+            f"{group['floor_gb_per_s']:.0f}", f"**{over['solution']:.3f}**",
+            *(f"{over[name]:.2f}" if name in over else "" for name in GPU_PEERS),
+            empty])
+    return table(["rows x d", "moved", "GB/s", "solution", *GPU_PEERS,
+                  "solution over empty"], rows)
+
+
+def gpu_steps() -> str:
+    result = measured(RESULTS / "07_cuda_activation_kernel.json")
+    if result is None:
+        return NOT_MEASURED
+    rows = [[group["shape"], amount(group["bytes"]), *(
+        f"{over_traffic(group)[name]:.2f}" for name in GPU_STEPS)]
+        for group in by_size(result["groups"], ("bfloat16",))]
+    return f"Time over that of the same traffic, bfloat16. {of(result)}\n\n" + \
+        table(["rows x d", "moved", *GPU_STEPS], rows)
+
+
+def gpu_variants() -> str:
+    """Each over the solution: alone in a graph, by size."""
+    result = measured(RESULTS / "07_cuda_activation_kernel.json")
+    if result is None:
+        return NOT_MEASURED
+    groups = result["variants"]
+    found = [{m["name"]: f"{m['ratio']:.2f}" for m in g["members"]} for g in groups]
+    names = dict.fromkeys(name for group in found for name in group)
+    return f"Time over the solution's, bfloat16. {of(result)}\n\n" + table(
+        ["variant", *(amount(g["bytes"]) for g in groups)],
+        [[name, *(group.get(name, "") for group in found)]
+         for name in names if name != "solution"])
+
+
+def gpu_networks() -> str:
+    """A layer of matrix product, op, matrix product: over the solution's graph."""
+    result = measured(RESULTS / "07_cuda_activation_kernel.json")
+    if result is None:
+        return NOT_MEASURED
+    found = [{m["name"]: m for m in g["members"]} for g in result["networks"]]
+
+    def cell(group, name):
+        member = group[name]
+        return f"{member['ratio']:.3f} ({member['seconds'] * 1e6:.1f} µs)"
+    names = [n for n in found[0] if not n.startswith("launched: ")]
+    return f"A layer's time over that with the solution. {of(result)}\n\n" + table(
+        ["between the products"] + [
+            f"{g['shape']}, {how}" for g in result["networks"]
+            for how in ("graph", "launched")],
+        [[name] + [cell(group, how + name) for group in found
+                   for how in ("", "launched: ")] for name in names])
 
 
 def calls(result: dict) -> str:

@@ -20,14 +20,14 @@ namespace wb {
 namespace {
 
 //! [on_current_stream]
-// Calls launch(device, stream), which gives nullptr or an error's text, for the
-// device of `input` and its current stream.
+// Calls launch(stream), which returns nullptr or an error's text, with the
+// device of `input` current, and its current stream.
 template <typename Launch>
 void on_current_stream(const Tensor& input, const Launch& launch) {
   const int32_t device = input.get_device_index();
   // A stream belongs to a device, which must be the current one.
   const torch::stable::accelerator::DeviceGuard guard(device);
-  const char* const error = launch(device, current_stream(device));
+  const char* const error = launch(current_stream(device));
   STD_TORCH_CHECK(error == nullptr, "CUDA says: ", error);
 }
 //! [on_current_stream]
@@ -56,8 +56,8 @@ void silu_and_mul_out_cuda(const Tensor& out, const Tensor& input) {
       d,
       *row_stride(in),
       column_stride};
-  on_current_stream(in, [&](int32_t device, void* stream) {
-    return launch_silu_and_mul(dtype, rows, device, stream);
+  on_current_stream(in, [&](void* stream) {
+    return launch_silu_and_mul(dtype, rows, stream);
   });
 }
 //! [out_cuda]
@@ -82,7 +82,7 @@ Tensor silu_and_mul_backward_cuda(const Tensor& grad, const Tensor& input) {
       as_contiguous(grad); // often expanded: the gradient of a sum
   const Tensor in = as_contiguous(input);
   const int64_t d = dy.size(-1);
-  on_current_stream(in, [&](int32_t, void* stream) {
+  on_current_stream(in, [&](void* stream) {
     return launch_silu_and_mul_backward(
         dtype,
         dy.const_data_ptr(),

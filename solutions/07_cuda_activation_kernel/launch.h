@@ -7,8 +7,6 @@
 
 #include <cuda_runtime.h>
 
-#include <vector>
-
 #pragma GCC visibility push(hidden)
 namespace wb {
 
@@ -23,6 +21,18 @@ struct RelaxedCapture {
   }
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; // then the other
 };
+
+struct Grid {
+  uint32_t blocks;
+  uint32_t threads; // in a block
+};
+
+//! [grid_for]
+// A thread for each of n elements, or vectors.
+inline Grid grid_for(int64_t n) {
+  return {static_cast<uint32_t>((n + kThreads - 1) / kThreads), kThreads};
+}
+//! [grid_for]
 
 // Unlike <<<...>>>, which says nothing, this returns the launch's own error:
 // cudaGetLastError may have one that someone else has left.
@@ -41,16 +51,11 @@ cudaError_t launch(
 }
 
 //! [launch_plain]
-inline Grid plain_grid(int64_t n) {
-  return {
-      static_cast<uint32_t>((n + kMaxThreads - 1) / kMaxThreads), kMaxThreads};
-}
-
 template <typename T, typename F>
 cudaError_t launch_plain(const Rows& r, const F& f, cudaStream_t stream) {
   const int64_t n = r.rows * r.d;
   return launch(
-      plain_grid(n),
+      grid_for(n),
       stream,
       plain<T, F>,
       static_cast<const T*>(r.gate),
@@ -64,22 +69,6 @@ cudaError_t launch_plain(const Rows& r, const F& f, cudaStream_t stream) {
 }
 //! [launch_plain]
 
-// Asked for once.
-inline uint32_t multiprocessors(int32_t device) {
-  static const std::vector<int> counts = [] {
-    int devices = 0;
-    cudaGetDeviceCount(&devices);
-    std::vector<int> found(static_cast<size_t>(devices));
-    for (int i = 0; i < devices; ++i) {
-      cudaDeviceGetAttribute(
-          &found[static_cast<size_t>(i)], cudaDevAttrMultiProcessorCount, i);
-    }
-    return found;
-  }();
-  const auto i = static_cast<size_t>(device);
-  return i < counts.size() ? static_cast<uint32_t>(counts[i]) : 1;
-}
-
 //! [launch_rows]
 template <
     typename T,
@@ -87,8 +76,7 @@ template <
     template <typename, int>
     class Operands,
     typename F>
-cudaError_t launch_vectorized(
-    const Rows& r, const F& f, int32_t device, cudaStream_t stream) {
+cudaError_t launch_vectorized(const Rows& r, const F& f, cudaStream_t stream) {
   const int64_t vectors = r.rows * r.d / N;
   const Params<T> params{
       static_cast<const T*>(r.gate),
@@ -98,26 +86,24 @@ cudaError_t launch_vectorized(
       static_cast<uint32_t>(vectors),
       FastDivmod(static_cast<uint32_t>(r.d / N))};
   return launch(
-      grid_for(vectors, multiprocessors(device)),
-      stream,
-      vectorized<T, N, kInFlight, Operands, F>,
-      params,
-      f);
+      grid_for(vectors), stream, vectorized<T, N, Operands, F>, params, f);
 }
 
-// The kernel that these rows allow.
-template <typename T, template <typename, int> class Operands, typename F>
-cudaError_t launch_rows(
-    const Rows& r, const F& f, int32_t device, cudaStream_t stream) {
-  constexpr int kWide = 16 / sizeof(T);
-  switch (vector_width(r, sizeof(T))) {
-    case kWide:
-      return launch_vectorized<T, kWide, Operands>(r, f, device, stream);
-    case 1:
-      return launch_vectorized<T, 1, Operands>(r, f, device, stream);
-    default:
-      return launch_plain<T>(r, f, stream);
+// The kernel that these rows allow: for vectors of N elements, N / 2, ...
+template <
+    typename T,
+    template <typename, int>
+    class Operands,
+    int N = 16 / sizeof(T),
+    typename F>
+cudaError_t launch_rows(const Rows& r, const F& f, cudaStream_t stream) {
+  if (vector_width(r, sizeof(T)) == N) {
+    return launch_vectorized<T, N, Operands>(r, f, stream);
   }
+  if constexpr (N > 1) {
+    return launch_rows<T, Operands, N / 2>(r, f, stream);
+  }
+  return launch_plain<T>(r, f, stream);
 }
 //! [launch_rows]
 

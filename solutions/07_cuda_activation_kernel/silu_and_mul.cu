@@ -7,12 +7,11 @@
 
 namespace wb {
 
-const char* launch_silu_and_mul(
-    Dtype dtype, const Rows& rows, int32_t device, void* stream) {
+const char* launch_silu_and_mul(Dtype dtype, const Rows& rows, void* stream) {
   return text_of(dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch_rows<T, Split>(
-        rows, SiluAndMul(), device, static_cast<cudaStream_t>(stream));
+        rows, SiluAndMul(), static_cast<cudaStream_t>(stream));
   }));
 }
 
@@ -27,7 +26,7 @@ const char* launch_silu_and_mul_backward(
   return text_of(dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch(
-        plain_grid(rows * d),
+        grid_for(rows * d),
         static_cast<cudaStream_t>(stream),
         plain_backward<T, SiluAndMulBackward>,
         static_cast<const T*>(grad),

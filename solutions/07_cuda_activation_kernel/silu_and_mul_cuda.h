@@ -9,11 +9,9 @@
 #pragma GCC visibility push(hidden)
 namespace wb {
 
-// Both put a kernel on `stream`, a cudaStream_t of the current device, whose
-// number is `device`. They give nullptr, or why they could not; they neither
-// wait nor allocate.
-const char* launch_silu_and_mul(
-    Dtype dtype, const Rows& rows, int32_t device, void* stream);
+// Both put a kernel on `stream`, a cudaStream_t of the current device. They
+// return nullptr, or why they could not; they neither wait nor allocate.
+const char* launch_silu_and_mul(Dtype dtype, const Rows& rows, void* stream);
 
 // grad [rows, d], input and result [rows, 2d], none with gaps.
 const char* launch_silu_and_mul_backward(

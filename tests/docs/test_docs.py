@@ -259,26 +259,6 @@ def test_a_variant_is_drawn_as_it_is_made():
     assert drawn == files | {"metadata.json"}
 
 
-def test_pictures_say_what_the_results_say(monkeypatch):
-    one = {"headers": "2.13.0", "target": "2.10", "needs_libtorch": True}
-    results = {"matrix": {
-        "built_once_with": "2.13.0", "versions": ["2.10.0", "2.11.0"],
-        "refused": [{"torch": "2.9.1"}],
-        "builds": [{**one, "runs": {"2.10.0": "pass", "2.11.0": "pass"}},
-                   {**one, "runs": {"2.10.0": "pass", "2.11.0": "status 1"}}]},
-        "sass": {"rows": [
-            {"version": "16 bytes", "loads": ["LDG.E.128", "LDG.E.128"]},
-            {"version": "plain", "loads": ["LDG.E.U16", "LDG.E.U16"]}]}}
-    monkeypatch.setattr(pictures, "read", results.__getitem__)
-    text = pictures.one_binary()
-    for label in ("2.9.1: refused", "2.10.0: passes", "2.11.0: 1 of 2"):
-        assert f"libtorch {label}" in text
-    text = pictures.ladder()
-    assert "<B>32</B>" in text and "<B>4</B>" in text
-
-
-@pytest.mark.skipif(not shutil.which("dot"), reason="no Graphviz: apt-get install "
-                    "graphviz")
 def test_a_picture_is_drawn_again_alike(tmp_path):
     """The words and the shades, whatever Graphviz it is."""
     for name, source in pictures.sources().items():

@@ -6,7 +6,8 @@ vLLM, FlashInfer and sglang, all in one run. Needs torch with CUDA.
              [--json FILE] [--seconds N] [--quick]
 
 Every member is a CUDA graph of N calls over buffers that are used in turn, as
-many as hold five times the L2 cache, so that no call finds its operands there.
+many as hold five times the L2 cache, so that no call finds its operands there;
+but at most 512, so that the smallest do ("L2").
 Graphs are replayed in turn, A B B A, and timed by CUDA events; a member's ratio
 is its time over the floor's next to it, and the median over the repetitions is
 given with its quartiles. The floor is the same traffic without arithmetic; up
@@ -29,13 +30,13 @@ from pathlib import Path
 from device import NO_GPU, exact, ulps
 
 EMPTY, COPY, MINE, AGAIN = "empty", "same traffic", "solution", "solution again"
-FOUR = "four in flight"
-STEPS = ["plain", "32 bits", "16 bytes", "in flight", "shaped",
-         "fast arithmetic"]
+STEPS = ["plain", "32 bits", "16 bytes", "fast arithmetic"]
 # Threads of a block: the engine's own first, then what else is tried.
 ENGINES = {"vLLM style": (1024, 512, 256, 128),
            "FlashInfer style": (256, 512, 128),
-           "sglang style": (256, 512, 128)}
+           "FlashInfer style, PDL": (256, 512, 128),
+           "sglang style": (256, 512, 128),
+           "sglang style, PDL": (256, 512, 128)}
 # From 4 KB to 4 GB of 16 bits; what is worth most comes first.
 BFLOAT16 = [(1, 704), (16, 4096), (16384, 14336), (1, 14336), (256, 14336),
             (4096, 14336), (16, 10240), (1, 4096), (1024, 14336),
@@ -56,7 +57,7 @@ def summary(name: str, role: str, ratios: list, seconds: list, **more) -> dict:
 
 def role(name: str, floor: str) -> str:
     return {floor: "floor", MINE: "subject", AGAIN: "again"}.get(
-        name, "step" if name in (*STEPS, FOUR, COPY) else "peer")
+        name, "step" if name in (*STEPS, COPY) else "peer")
 
 
 def compare(names: list[str], seconds, turns: int, limit: float) -> dict:
@@ -102,6 +103,16 @@ class Run:
         gate, up = x.chunk(2, dim=-1)
         return self.torch.nn.functional.silu(gate) * up
 
+    def _aten(self, x, out):
+        d = out.shape[1]
+        self.torch.ops.aten.silu.out(x[:, :d], out=out)
+        out.mul_(x[:, d:])
+
+    def _plan(self, size: int) -> tuple[int, int]:
+        """How many buffers there are, and calls in a graph."""
+        copies = 1 if size >= self.cache else min(512, -(-self.cache // size))
+        return copies, max(copies, 64 if size <= SMALL else 4)
+
     def _of_version(self, name: str, dtype: str, threads: int = 256):
         def call(x, out):
             code = self.version(
@@ -115,22 +126,18 @@ class Run:
         """{member: call(input, out)}, the floor first."""
         torch = self.torch
 
-        def aten(x, out):
-            d = out.shape[1]
-            torch.ops.aten.silu.out(x[:, :d], out=out)
-            out.mul_(x[:, d:])
-
         def mine(x, out):
             torch.ops.wb07.silu_and_mul.out(out, x)
 
-        names = [*([EMPTY, COPY] if small else [COPY]), *STEPS, FOUR]
+        names = [*([EMPTY, COPY] if small else [COPY]), *STEPS]
         found = {name: self._of_version(name, dtype) for name in names}
-        found.update({MINE: mine, AGAIN: mine, "ATen": aten})
+        found.update({MINE: mine, AGAIN: mine, "ATen": self._aten})
         try:
             import triton  # noqa: F401
             torch._dynamo.reset()  # a shape is compiled for itself
             compiled = torch.compile(self._formula, dynamic=False)
-            found["torch.compile"] = lambda x, out: compiled(x)
+            results = []  # kept, so that each has its own memory, as the others'
+            found["torch.compile"] = lambda x, out: results.append(compiled(x))
         except ImportError:
             pass
         return found
@@ -169,8 +176,7 @@ class Run:
         kind = getattr(torch, dtype)
         size = rows * d * 3 * kind.itemsize
         small = size <= SMALL
-        copies = 1 if size >= self.cache else min(512, -(-self.cache // size))
-        nodes = max(copies, 64 if small else 4)
+        copies, nodes = self._plan(size)
         inputs = [torch.randn(rows, 2 * d, device="cuda", dtype=kind)
                   for _ in range(copies)]
         outs = [torch.empty(rows, d, device="cuda", dtype=kind)
@@ -226,7 +232,9 @@ class Run:
             print(f"  {row['name']:18} {row['ratio']:7.3f}  "
                   f"({row['low']:.3f} to {row['high']:.3f}){block}")
         return {"name": f"{dtype}/{rows}x{d}", "dtype": dtype,
-                "shape": f"{rows} x {d}", "cache": "cold", "bytes": size,
+                "shape": f"{rows} x {d}",
+                "cache": "cold" if copies * size >= self.cache / 2 else "L2",
+                "bytes": size,
                 "threads": 0, "floor": names[0], "clocks": clocks,
                 "floor_gb_per_s": size / copy["seconds"] / 1e9,
                 "members": result, "missing": missing}

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds what measure.py runs, for GPUs of 9.0 and newer: chapter 07's solution,
-# the versions that it is compared with, and chapter 08's package. FOLDER can
-# then be carried to a machine that has no nvcc and no network.
+# the versions that it is compared with, chapter 08's package, and each chapter's
+# test program. FOLDER can then be carried to a machine that has no nvcc and no
+# network.
 #
 #   tests/gpu/build.sh FOLDER [--wheels]
 #
 # --wheels also downloads `kernels` and pytest for Python 3.12 into FOLDER/wheels,
-# for chapter 08's own tests. TORCH_ROOT is the folder of torch.
+# for the solutions' own tests. TORCH_ROOT is the folder of torch.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 mkdir -p "$1"
@@ -25,11 +26,19 @@ build() { # SOLUTION: into $made/SOLUTION
 
 solution=07_cuda_activation_kernel
 build $solution
-cp "$made/$solution/libcuda_activation_kernel.so" "$folder"
-"$nvcc" -std=c++17 -O3 -DNDEBUG -shared -Xcompiler -fPIC,-Wall,-Wextra \
-  -I "$root/solutions/$solution" \
-  -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 \
-  "$root/tests/gpu/versions.cu" -o "$folder/libversions.so"
+library=libcuda_activation_kernel.so
+rm -rf "$folder/python" "$folder/tests"
+cp -r "$root/solutions/$solution/python" "$root/solutions/$solution/tests" "$folder"
+cp "$made/$solution/$library" "$folder/python/cuda_activation_kernel"
+for name in versions variants; do
+  "$nvcc" -std=c++17 -O3 -DNDEBUG -shared -Xcompiler -fPIC,-Wall,-Wextra \
+    -I "$root/solutions/$solution" -gencode arch=compute_90,code=sm_90 \
+    "$root/tests/gpu/$name.cu" -o "$folder/lib$name.so"
+done
+
+TORCH_ROOT=$TORCH_ROOT PYTHONPATH=$root/common \
+  "$root/.venv/bin/python" "$root/tests/gpu/programs.py" \
+  "$folder/programs"
 
 package=08_hub_packaging
 build $package

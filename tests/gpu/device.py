@@ -82,10 +82,11 @@ def check_values(small: bool) -> int:
             wide = torch.randn(*shape[:-1], n + 24, device="cuda",
                                dtype=dtype) * 3
             for input in (wide[..., :n].contiguous(), wide[..., :n],
-                          wide[..., 8:8 + n], wide[..., 1:1 + n],
+                          wide[..., 8:8 + n], wide[..., 4:4 + n],
+                          wide[..., 2:2 + n], wide[..., 1:1 + n],
                           wide[..., :n].transpose(0, -1).contiguous()
                           .transpose(0, -1),
-                          wide[..., :2 * (n // 4):2]):
+                          wide[..., :4 * (n // 4):2]):
                 check(input)
                 count += 1
         gate = gates(dtype)
@@ -137,7 +138,7 @@ def check_refusals() -> None:
     """And that nothing is left behind by them."""
     import torch
     x = torch.randn(4, 16, device="cuda", dtype=torch.bfloat16)
-    out = torch.empty(4, 8, device="cuda", dtype=torch.bfloat16)
+    out = torch.zeros(4, 8, device="cuda", dtype=torch.bfloat16)
     for bad in ((out.cpu(), x), (out[:, :7], x), (out.half(), x)):
         try:
             torch.ops.wb07.silu_and_mul.out(*bad)

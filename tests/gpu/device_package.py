@@ -65,7 +65,8 @@ def check_ops(package) -> int:
             else:
                 row = torch.cat((gate, up)) if has_halves(name) else gate
             wide = 3 * torch.randn(33, 2 * 515 + 8, device="cuda", dtype=dtype)
-            for x in (row, wide[:, :1024], wide[:, 8:1032], wide[:, 1:1031]):
+            for x in (row, wide[:, :1024], wide[:, 8:1032], wide[:, 4:1028],
+                      wide[:, 2:1026], wide[:, 1:1031]):
                 off = ulps(compute(package, name, x), exact(name, x))
                 assert off <= bound(name, dtype), (
                     name, dtype, tuple(x.shape), x.stride(), f"{off} ulp")
@@ -108,11 +109,11 @@ def check_model(package) -> None:
 
     model = Feedforward().cuda().bfloat16()
     x = torch.randn(8, 64, device="cuda", dtype=torch.bfloat16)
-    gate, up = model.widen(x).chunk(2, -1)
-    wanted = model.narrow(torch.nn.functional.silu(gate) * up)
-    torch.testing.assert_close(model(x), wanted)
+    gate, up = model.widen(x).float().chunk(2, -1)  # rounded once, as the op is
+    wanted = model.narrow((torch.nn.functional.silu(gate) * up).bfloat16())
+    torch.testing.assert_close(model(x), wanted, rtol=0.02, atol=0.002)
     compiled = torch.compile(model, fullgraph=True)
-    torch.testing.assert_close(compiled(x), wanted)
+    torch.testing.assert_close(compiled(x), wanted, rtol=0.02, atol=0.002)
 
 
 def check_kernelize(package) -> bool:

@@ -14,7 +14,9 @@ only the named ones run, in the order below, and replace what OUT has of them.
     check     07's ops beside double, on every path; a first launch in a capture
     speed07   07 beside its steps, a copy, ATen, torch.compile, engines' kernels
     check08   08's package beside double, in a model, under torch.compile
-    package   08's own tests, where `kernels` and pytest are
+    package   07's and 08's own tests, where `kernels` and pytest are
+    programs  each chapter's test program, built here, on the torch that is there
+    variants  other ways to cut and to launch 07's kernel
     sanitize  07 under compute-sanitizer, where that is
     profile   07 under ncu, where that is
 
@@ -24,6 +26,7 @@ Exit status 77: there is no GPU, and nothing was run.
 import argparse
 import csv
 import datetime
+import importlib.util
 import json
 import os
 import shutil
@@ -61,14 +64,18 @@ def parts(folder: Path, out: Path, quick: bool) -> dict[str, list[Command]]:
     def script(name, *words):
         return [sys.executable, HERE / name, *words]
 
-    device = script("device.py", "--library",
-                    folder / "libcuda_activation_kernel.so")
-    bench = script("bench.py", "--library",
-                   folder / "libcuda_activation_kernel.so", "--versions",
+    library = folder / "python/cuda_activation_kernel" / \
+        "libcuda_activation_kernel.so"
+    device = script("device.py", "--library", library)
+    bench = script("bench.py", "--library", library, "--versions",
                    folder / "libversions.so", "--json", out / "speed07.json",
                    *(["--quick"] if quick else []))
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             "-k", "cuda", folder / "activation/tests"]
+    variants = script("variants.py", "--library", library, "--versions",
+                      folder / "libversions.so", "--variants",
+                      folder / "libvariants.so", "--json", out / "variants.json")
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+              "-c", os.devnull, "--rootdir", folder]
+    site = wheels(folder, out)
     found = {
         "check": [
             Command("first launch in a capture", [*device, "--first-in-capture"],
@@ -76,24 +83,47 @@ def parts(folder: Path, out: Path, quick: bool) -> dict[str, list[Command]]:
             Command("ops", [*device, *(["--small"] if quick else [])], 300)],
         "speed07": [Command("benchmark", bench)],
         "check08": [Command("package", script("device_package.py", folder),
-                            300, environment=package_path(folder, out))],
-        "package": [Command(
-            "its own tests", tests, environment={
-                "LOCAL_KERNELS": f"your-name/activation={folder / 'activation'}",
-                **wheels(folder, out)})],
+                            300, environment=joined(
+                                site, folder / "activation/tests"))],
+        "package": [
+            Command("08", [*pytest, "-k", "cuda", folder / "activation/tests"], 240,
+                    environment={
+                        "LOCAL_KERNELS":
+                            f"your-name/activation={folder / 'activation'}",
+                        **site}),
+            Command("07", [*pytest, "-k", "cuda or capture or devices",
+                           folder / "tests"], 240,
+                    environment=joined(site, folder / "python"))],
+        "programs": [
+            Command(path.name, [path / "run", f"--library={path / name}"], 60,
+                    environment={"LD_LIBRARY_PATH": torch_library()})
+            for path in sorted((folder / "programs").glob("*"))
+            for name in [(path / "library").read_text()]],
+        "variants": [Command("variants", variants)],
+        # Each tensor has an allocation of its own, whose ends the tool knows. What
+        # is initialised by other kernels, initcheck sees only if it checks them.
         "sanitize": [Command(
             tool, ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1",
-                   "--print-limit", "5", *device, "--small"], 115,
-            "compute-sanitizer")
+                   "--print-limit", "5",
+                   *([] if tool == "initcheck" else ["--kernel-name", "kns=2wb"]),
+                   *device, "--small"], 115, "compute-sanitizer",
+            {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
             for tool in ("memcheck", "racecheck", "initcheck", "synccheck")],
         "profile": [Command(
             f"bfloat16 {rows} x {d}",
             ["ncu", "--csv", "--metrics", METRICS, "-k", "vectorized",
              "--launch-count", "1", *device, "--once", rows, d, "bfloat16"], 90,
             "ncu") for rows, d in SIZES]}
-    if not can_import("pytest", "kernels", extra=wheels(folder, out)):
-        found["package"][0].needs = "kernels package"
+    if not can_import("pytest", "kernels", extra=site):
+        for command in found["package"]:
+            command.needs = "kernels package"
     return found
+
+
+def torch_library() -> str:
+    """The folder of libtorch, for a program that is not Python's."""
+    spec = importlib.util.find_spec("torch")
+    return str(Path(spec.origin).parent / "lib") if spec and spec.origin else ""
 
 
 def wheels(folder: Path, out: Path) -> dict[str, str]:
@@ -109,11 +139,10 @@ def wheels(folder: Path, out: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(site)}
 
 
-def package_path(folder: Path, out: Path) -> dict[str, str]:
-    """The same, with the package's own reference values."""
-    site = wheels(folder, out).get("PYTHONPATH")
+def joined(environment: dict[str, str], first: Path) -> dict[str, str]:
+    """`environment` with a folder before what its Python imports from."""
     return {"PYTHONPATH": os.pathsep.join(
-        filter(None, [str(folder / "activation/tests"), site]))}
+        filter(None, [str(first), environment.get("PYTHONPATH")]))}
 
 
 def can_import(*names, extra) -> bool:
@@ -199,9 +228,10 @@ def run_parts(chosen: dict[str, list[Command]], out: Path, result: dict,
                     print(row["tail"][-1500:], flush=True)
                 write(path, result)
         done["status"] = worst(r["status"] for r in done["commands"])
-        speed = out / "speed07.json"
-        if name == "speed07" and speed.exists():
-            result.update(json.loads(speed.read_text()))
+        for made in ("speed07", "variants"):
+            file = out / f"{made}.json"
+            if name == made and file.exists():
+                result.update(json.loads(file.read_text()))
         write(path, result)
     for name, part in result["parts"].items():
         print(f"{name:9} {part['status']}")
@@ -249,11 +279,15 @@ def fresh(folder: Path, out: Path, quick: bool, about: dict) -> dict:
 
 
 def join(file: Path, results: list[Path]) -> int:
+    """Without what the commands printed, which names places of that machine."""
     joined: dict = {}
     for path in results:
         result = json.loads(path.read_text())
         assert joined.get("sources", result["sources"]) == result["sources"], \
             f"{path} is of another build"
+        for part in result["parts"].values():
+            for command in part["commands"]:
+                command.pop("tail", None)
         partial = {**joined.get("parts", {}), **result["parts"]}
         groups = result["groups"] or joined.get("groups", [])
         joined = {**joined, **result, "parts": partial, "groups": groups}
@@ -269,7 +303,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--part", action="append", choices=[
-        "check", "speed07", "check08", "package", "sanitize", "profile"])
+        "check", "speed07", "check08", "package", "programs", "variants",
+        "sanitize", "profile"])
     parser.add_argument("--quick", action="store_true", help="a minute or two")
     options = parser.parse_args()
     os.environ["PATH"] += os.pathsep + "/usr/local/cuda/bin"

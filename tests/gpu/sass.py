@@ -25,21 +25,18 @@ SOLUTION = ROOT / "solutions/07_cuda_activation_kernel"
 VERSIONS = [
     ("plain", r"plain<wb::BFloat16,.*Usual", 1,
      "an element a thread, 64-bit division, `expf` and `/`"),
-    ("32 bits", r"vectorized<wb::BFloat16, 1, 1,.*Usual", 1,
+    ("32 bits", r"vectorized<wb::BFloat16, 1,.*Usual", 1,
      "the division is a multiplication"),
-    ("16 bytes", r"vectorized<wb::BFloat16, 8, 1,.*Usual", 8,
+    ("16 bytes", r"vectorized<wb::BFloat16, 8,.*Usual", 8,
      "a vector of 8 a thread"),
-    ("in flight", r"vectorized<wb::BFloat16, 8, 2,.*Usual", 16,
-     "two vectors, both read before either is used "
-     "(`shaped`: in blocks of fewer threads)"),
-    ("fast arithmetic", r"vectorized<wb::BFloat16, 8, 2,.*SiluAndMul", 16,
+    ("fast arithmetic", r"vectorized<wb::BFloat16, 8,.*SiluAndMul", 8,
      "`ex2` and `rcp`: the solution"),
-    ("same traffic", r"same_traffic<2>", 16, "XOR instead of arithmetic"),
-    ("vLLM style", r"row_a_block<false, true, wb::BFloat16", 8,
+    ("same traffic", r"same_traffic", 8, "XOR instead of arithmetic"),
+    ("vLLM style", r"row_a_block<false, true, wb::BFloat16, false", 8,
      "a block for each row, `expf` and `/`"),
-    ("FlashInfer style", r"row_a_block<true, false, wb::BFloat16", 8,
+    ("FlashInfer style", r"row_a_block<true, false, wb::BFloat16, false", 8,
      "a block for each row, `__expf` and `/`"),
-    ("sglang style", r"::flat<wb::BFloat16", 8, "flat, `expf` and `/`"),
+    ("sglang style", r"::flat<wb::BFloat16, false", 8, "flat, `expf` and `/`"),
 ]
 
 

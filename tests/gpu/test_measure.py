@@ -42,6 +42,7 @@ def folder(tmp_path):
     ["device.py", "--library", "none.so", "--first-in-capture"],
     ["device_package.py", "none"],
     ["bench.py", "--library", "none.so", "--versions", "none.so"],
+    ["variants.py", "--library", "a.so", "--versions", "a.so", "--variants", "a.so"],
     ["measure.py", "none", "OUT"]])
 def test_without_a_gpu_it_says_so(words, tmp_path):
     words = [str(tmp_path) if word == "OUT" else word for word in words]
@@ -103,21 +104,27 @@ def test_a_part_runs_again_by_its_name_and_keeps_the_others(tmp_path, folder):
 
 
 def test_results_of_several_runs_are_joined(tmp_path):
-    one = {"sources": {"a": "1"}, "parts": {"check": 1, "speed07": 1},
+    def part(seconds):
+        return {"commands": [{"what": "ops", "seconds": seconds, "tail": "/a/place"}]}
+    one = {"sources": {"a": "1"}, "parts": {"check": part(1), "speed07": part(1)},
            "groups": [1]}
-    two = {"sources": {"a": "1"}, "parts": {"check": 2}, "groups": []}
+    two = {"sources": {"a": "1"}, "parts": {"check": part(2)}, "groups": [],
+           "variants": [3]}
     for name, result in (("1", one), ("2", two)):
         (tmp_path / name).write_text(json.dumps(result))
     assert run(GPU / "measure.py", "--join", tmp_path / "all", tmp_path / "1",
                tmp_path / "2").returncode == 0
-    assert json.loads((tmp_path / "all").read_text()) == {
-        **one, "parts": {"check": 2, "speed07": 1}}
+    joined = json.loads((tmp_path / "all").read_text())
+    assert (joined["groups"], joined["variants"]) == ([1], [3])
+    assert {name: p["commands"] for name, p in joined["parts"].items()} == {
+        "check": [{"what": "ops", "seconds": 2}],
+        "speed07": [{"what": "ops", "seconds": 1}]}, "no places of that machine"
 
 
 def test_parts_fit_into_their_time(tmp_path, folder):
     found = measure.parts(folder, tmp_path, quick=False)
-    assert list(found) == ["check", "speed07", "check08", "package", "sanitize",
-                           "profile"]
+    assert list(found) == ["check", "speed07", "check08", "package", "programs",
+                           "variants", "sanitize", "profile"]
     for name, commands in found.items():
         assert sum(c.seconds for c in commands) <= measure.LIMIT, name
         for command in commands:

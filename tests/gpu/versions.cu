@@ -4,8 +4,9 @@
 //   vLLM        04c8ba43f517, csrc/libtorch_stable/activation_kernels.cu
 //   FlashInfer  162d9afca258, include/flashinfer/activation.cuh
 //   sglang      072efcb8b463, jit_kernel/csrc/elementwise/activation.cuh
-// and none of their code: 16 bytes an access each, no launch overlap (PDL),
-// which does nothing for a kernel alone.
+// and none of their code: 16 bytes an access each. The last two engines let a
+// launch overlap with the one ahead of it (programmatic dependent launch, PDL)
+// if they are asked to: these are versions of their own.
 #include "launch.h"
 
 #include <algorithm>
@@ -26,28 +27,13 @@ struct Usual {
 __global__ void empty() {}
 
 // The floor: reads and writes what the kernel does, in the same shape.
-template <int K>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(kThreads)
     same_traffic(const uint4* input, uint4* out, uint32_t vectors) {
-  uint4 left[K], right[K];
-  const uint32_t first = blockIdx.x * K * blockDim.x + threadIdx.x;
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const uint32_t v = min(first + k * blockDim.x, vectors - 1);
-    const int64_t at = int64_t{v} * 2;
-    left[k] = input[at];
-    right[k] = input[at + 1];
-  }
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const uint32_t v = first + k * blockDim.x;
-    if (v < vectors) {
-      out[v] = {
-          left[k].x ^ right[k].x,
-          left[k].y ^ right[k].y,
-          left[k].z ^ right[k].z,
-          left[k].w ^ right[k].w};
-    }
+  const uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
+  if (v < vectors) {
+    const uint4 left = input[int64_t{v} * 2], right = input[int64_t{v} * 2 + 1];
+    out[v] = {
+        left.x ^ right.x, left.y ^ right.y, left.z ^ right.z, left.w ^ right.w};
   }
 }
 
@@ -71,24 +57,40 @@ __device__ Vector<T, N> of_engine(
   return result;
 }
 
+// An overlapped launch begins before the one ahead of it has ended.
+template <bool overlap>
+__device__ void wait_for_the_one_ahead() {
+  if constexpr (overlap) {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+  }
+}
+template <bool overlap>
+__device__ void let_the_next_begin() {
+  if constexpr (overlap) {
+    asm volatile("griddepcontrol.launch_dependents;");
+  }
+}
+
 // A block for each row: vLLM's shape, of up to 1024 threads, and FlashInfer's,
 // of up to 256.
-template <bool fast_exp, bool twice, typename T>
+template <bool fast_exp, bool twice, typename T, bool overlap>
 __global__ void __launch_bounds__(1024)
     row_a_block(const T* input, T* out, int d) {
   constexpr int N = 16 / sizeof(T);
   const T* row = input + int64_t{blockIdx.x} * 2 * d;
   T* to = out + int64_t{blockIdx.x} * d;
+  wait_for_the_one_ahead<overlap>();
 #pragma unroll 1
   for (int i = threadIdx.x; i < d / N; i += blockDim.x) {
     const auto gate = load<T, N>(row + i * N);
     const auto up = load<T, N>(row + d + i * N);
     store(to + i * N, of_engine<fast_exp, twice>(gate, up));
   }
+  let_the_next_begin<overlap>();
 }
 
 // sglang's shape: flat, a vector for each thread.
-template <typename T>
+template <typename T, bool overlap>
 __global__ void __launch_bounds__(1024)
     flat(const T* input, T* out, uint32_t vectors, uint32_t in_row) {
   constexpr int N = 16 / sizeof(T);
@@ -98,27 +100,30 @@ __global__ void __launch_bounds__(1024)
   }
   const uint32_t row = v / in_row;
   const T* at = input + (int64_t{v} + int64_t{row} * in_row) * N;
+  wait_for_the_one_ahead<overlap>();
   const auto gate = load<T, N>(at);
   const auto up = load<T, N>(at + int64_t{in_row} * N);
   store(out + int64_t{v} * N, of_engine<false, false>(gate, up));
+  let_the_next_begin<overlap>();
 }
 
-template <typename T, int N, int K, typename F>
-void run_vectorized(
-    const Rows& r, const F& f, uint32_t threads, cudaStream_t stream) {
-  const int64_t vectors = r.rows * r.d / N;
-  const int64_t in_block = int64_t{threads} * K;
-  const auto blocks =
-      static_cast<uint32_t>((vectors + in_block - 1) / in_block);
-  vectorized<T, N, K, Split><<<blocks, threads, 0, stream>>>(
-      Params<T>{
-          static_cast<const T*>(r.gate),
-          static_cast<const T*>(r.up),
-          static_cast<T*>(r.out),
-          r.row_stride,
-          static_cast<uint32_t>(vectors),
-          FastDivmod(static_cast<uint32_t>(r.d / N))},
-      f);
+template <typename... Parameters, typename... Arguments>
+void launch_overlapped(
+    uint32_t blocks,
+    uint32_t threads,
+    cudaStream_t stream,
+    void (*kernel)(Parameters...),
+    const Arguments&... arguments) {
+  cudaLaunchAttribute overlaps{};
+  overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlaps.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = stream;
+  config.attrs = &overlaps;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 // False if there is no such version.
@@ -135,41 +140,48 @@ bool run(
   const auto rows = static_cast<unsigned>(r.rows);
   const auto in_row = static_cast<uint32_t>(d / N);
   const uint32_t vectors = rows * in_row;
-  int device = 0;
-  cudaGetDevice(&device);
-  const Grid grid = grid_for(vectors, multiprocessors(device));
   // Threads of a block for each row: no more than it has vectors.
   const int of_row =
       std::min(static_cast<int>(in_row + 31) / 32 * 32, max_threads);
+  const auto threads = static_cast<uint32_t>(max_threads);
+  const uint32_t flat_blocks = (vectors + threads - 1) / threads;
   if (version == "plain") {
     launch_plain<T>(r, Usual(), stream);
   } else if (version == "32 bits") {
-    run_vectorized<T, 1, 1>(r, Usual(), 256, stream);
+    launch_vectorized<T, 1, Split>(r, Usual(), stream);
   } else if (version == "16 bytes") {
-    run_vectorized<T, N, 1>(r, Usual(), 256, stream);
-  } else if (version == "in flight") {
-    run_vectorized<T, N, 2>(r, Usual(), 256, stream);
-  } else if (version == "shaped") {
-    run_vectorized<T, N, 2>(r, Usual(), grid.threads, stream);
+    launch_vectorized<T, N, Split>(r, Usual(), stream);
   } else if (version == "fast arithmetic") { // the solution's own
-    run_vectorized<T, N, 2>(r, SiluAndMul(), grid.threads, stream);
-  } else if (version == "four in flight") {
-    run_vectorized<T, N, 4>(r, SiluAndMul(), 256, stream);
+    launch_vectorized<T, N, Split>(r, SiluAndMul(), stream);
   } else if (version == "same traffic") {
-    same_traffic<kInFlight><<<grid.blocks, grid.threads, 0, stream>>>(
+    same_traffic<<<grid_for(vectors).blocks, kThreads, 0, stream>>>(
         reinterpret_cast<const uint4*>(input),
         reinterpret_cast<uint4*>(out),
         vectors);
   } else if (version == "empty") {
     empty<<<1, 32, 0, stream>>>();
   } else if (version == "vLLM style") {
-    row_a_block<false, true><<<rows, of_row, 0, stream>>>(input, out, d);
+    row_a_block<false, true, T, false>
+        <<<rows, of_row, 0, stream>>>(input, out, d);
   } else if (version == "FlashInfer style") {
-    row_a_block<true, false><<<rows, of_row, 0, stream>>>(input, out, d);
+    row_a_block<true, false, T, false>
+        <<<rows, of_row, 0, stream>>>(input, out, d);
+  } else if (version == "FlashInfer style, PDL") {
+    launch_overlapped(
+        rows, of_row, stream, row_a_block<true, false, T, true>, input, out, d);
   } else if (version == "sglang style") {
-    const auto threads = static_cast<uint32_t>(max_threads);
-    flat<<<(vectors + threads - 1) / threads, threads, 0, stream>>>(
-        input, out, vectors, in_row);
+    flat<T, false>
+        <<<flat_blocks, threads, 0, stream>>>(input, out, vectors, in_row);
+  } else if (version == "sglang style, PDL") {
+    launch_overlapped(
+        flat_blocks,
+        threads,
+        stream,
+        flat<T, true>,
+        input,
+        out,
+        vectors,
+        in_row);
   } else {
     return false;
   }

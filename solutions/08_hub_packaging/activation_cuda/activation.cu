@@ -11,27 +11,23 @@ namespace {
 // run of elements.
 template <typename T, typename F>
 cudaError_t launch_interleaved(
-    const Rows& rows, const F& f, int32_t device, cudaStream_t stream) {
+    const Rows& rows, const F& f, cudaStream_t stream) {
   Rows run = rows;
   run.up = rows.gate;
   run.column_stride = 1;
   return vector_width(run, sizeof(T)) != 0
-      ? launch_rows<T, Interleaved>(run, f, device, stream)
+      ? launch_rows<T, Interleaved>(run, f, stream)
       : launch_plain<T>(rows, f, stream);
 }
 
 template <typename T>
 cudaError_t launch_op(
-    OpKind op,
-    const Rows& r,
-    const Options& p,
-    int32_t device,
-    cudaStream_t stream) {
+    OpKind op, const Rows& r, const Options& p, cudaStream_t stream) {
   const auto split = [&](const auto& f) {
-    return launch_rows<T, Split>(r, f, device, stream);
+    return launch_rows<T, Split>(r, f, stream);
   };
   const auto unary = [&](const auto& f) {
-    return launch_rows<T, Unary>(r, f, device, stream);
+    return launch_rows<T, Unary>(r, f, stream);
   };
   switch (op) {
     case OpKind::kSiluAndMul:
@@ -46,7 +42,7 @@ cudaError_t launch_op(
       return split(SiluAndMulWithClamp{p.limit});
     case OpKind::kSwigluoaiAndMul:
       return launch_interleaved<T>(
-          r, SwigluoaiAndMul{two_floats(p.alpha), p.limit}, device, stream);
+          r, SwigluoaiAndMul{two_floats(p.alpha), p.limit}, stream);
     case OpKind::kSilu:
       return unary(Alone<SiluAndMul>());
     case OpKind::kGelu:
@@ -66,11 +62,10 @@ const char* launch_activation(
     Dtype dtype,
     const Rows& rows,
     const Options& options,
-    int32_t device,
     void* stream) {
   return text_of(dispatch(dtype, [&](auto zero) {
     return launch_op<decltype(zero)>(
-        op, rows, options, device, static_cast<cudaStream_t>(stream));
+        op, rows, options, static_cast<cudaStream_t>(stream));
   }));
 }
 

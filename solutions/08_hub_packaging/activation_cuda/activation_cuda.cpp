@@ -16,8 +16,8 @@ void activation_cuda(
     int32_t device) {
   // A stream belongs to a device, which must be the current one.
   const torch::stable::accelerator::DeviceGuard guard(device);
-  const char* const error = launch_activation(
-      op, dtype, rows, options, device, current_stream(device));
+  const char* const error =
+      launch_activation(op, dtype, rows, options, current_stream(device));
   STD_TORCH_CHECK(error == nullptr, "CUDA says: ", error);
 }
 

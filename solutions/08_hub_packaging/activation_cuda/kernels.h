@@ -9,7 +9,7 @@
 #pragma GCC visibility push(hidden)
 namespace wb {
 
-constexpr int kMaxThreads = 256; // of a block
+constexpr int kThreads = 128; // of a block
 
 // Widened, computed in float, rounded once.
 template <typename T, typename F>
@@ -119,47 +119,27 @@ struct Split {
 //! [split]
 
 //! [vectorized]
-// K vectors of N elements a thread. Neighbours take neighbouring vectors, so
+// A vector of N elements a thread. Neighbours take neighbouring vectors, so
 // that what a warp reads at once lies side by side.
 template <
     typename T,
     int N,
-    int K,
     template <typename, int>
     class Operands,
     typename F>
-__global__ void __launch_bounds__(kMaxThreads)
+__global__ void __launch_bounds__(kThreads)
     vectorized(const Params<T> p, const F f) {
-  const uint32_t first = blockIdx.x * K * blockDim.x + threadIdx.x;
-
-  // Past the end it reads the last vector again: with a branch here the
-  // compiler would wait for one read before it begins the next.
-  const auto read = [&](int k) {
-    const uint32_t v = first + k * blockDim.x;
-    const auto at = p.in_row(v < p.vectors ? v : p.vectors - 1);
-    return Operands<T, N>::read(p, at.quotient, int64_t{at.remainder} * N);
-  };
-  const auto write = [&](int k, const Operands<T, N>& operands) {
+  const uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
+  if (v < p.vectors) {
+    const auto at = p.in_row(v);
+    const auto operands =
+        Operands<T, N>::read(p, at.quotient, int64_t{at.remainder} * N);
     Vector<T, N> result;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       result.at[i] = apply(f, operands.gate(i), operands.up(i));
     }
-    const uint32_t v = first + k * blockDim.x;
-    if (v < p.vectors) {
-      store(p.out + int64_t{v} * N, result);
-    }
-  };
-
-  // All reads are on their way before the first result is computed.
-  Operands<T, N> operands[K];
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    operands[k] = read(k);
-  }
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    write(k, operands[k]);
+    store(p.out + int64_t{v} * N, result);
   }
 }
 //! [vectorized]

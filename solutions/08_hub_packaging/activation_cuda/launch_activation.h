@@ -10,15 +10,13 @@
 #pragma GCC visibility push(hidden)
 namespace wb {
 
-// Puts the kernel on `stream`, a cudaStream_t of the current device, whose
-// number is `device`. Gives nullptr, or why it could not; neither waits nor
-// allocates.
+// Puts the kernel on `stream`, a cudaStream_t of the current device. Returns
+// nullptr, or why it could not; neither waits nor allocates.
 const char* launch_activation(
     OpKind op,
     Dtype dtype,
     const Rows& rows,
     const Options& options,
-    int32_t device,
     void* stream);
 
 } // namespace wb

@@ -7,10 +7,10 @@
 namespace wb {
 
 const char* launch_add_scaled(
-    Dtype dtype, const Rows& rows, float alpha, int32_t device, void* stream) {
+    Dtype dtype, const Rows& rows, float alpha, void* stream) {
   return text_of(dispatch(dtype, [&](auto zero) {
     return launch_rows<decltype(zero), Split>(
-        rows, AddScaled{alpha}, device, static_cast<cudaStream_t>(stream));
+        rows, AddScaled{alpha}, static_cast<cudaStream_t>(stream));
   }));
 }
 

@@ -8,9 +8,10 @@
 
 namespace wb {
 
-// out = gate + alpha * up, of `rows`, on `stream`, a cudaStream_t of `device`.
-// Gives nullptr, or why it could not; neither waits nor allocates.
+// out = gate + alpha * up, of `rows`, on `stream`, a cudaStream_t of the
+// current device. Returns nullptr, or why it could not; neither waits nor
+// allocates.
 const char* launch_add_scaled(
-    Dtype dtype, const Rows& rows, float alpha, int32_t device, void* stream);
+    Dtype dtype, const Rows& rows, float alpha, void* stream);
 
 } // namespace wb
