@@ -1,11 +1,12 @@
-"""What a measurement is of: the hashes of the kernels' sources. A result is shown
-only while the tree has the same ones.
+"""What a measurement is of: the hashes of the kernels' code. A result is shown only
+while the tree has the same.
 
     sources.py FILE      writes them, for measure.py
 """
 
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,10 +15,15 @@ FOLDERS = ["solutions/07_cuda_activation_kernel",
            "solutions/08_hub_packaging/activation_cuda"]
 
 
+def code_of(path: Path) -> str:
+    """What is compiled: without comments, and as one line."""
+    return " ".join(re.sub(r"//.*", "", path.read_text()).split())
+
+
 def hashes(root: Path = ROOT) -> dict[str, str]:
-    """{path: SHA-256} of each .cu and .h."""
+    """{path: SHA-256} of the code of each .cu and .h."""
     return {path.relative_to(root).as_posix():
-            hashlib.sha256(path.read_bytes()).hexdigest()
+            hashlib.sha256(code_of(path).encode()).hexdigest()
             for folder in FOLDERS
             for path in sorted((root / folder).iterdir())
             if path.suffix in (".cu", ".h")}

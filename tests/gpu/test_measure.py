@@ -222,6 +222,20 @@ def fake(path, hashes):
                     "members": members}]}))
 
 
+def test_a_comment_is_no_other_kernel(tmp_path):
+    folder = tmp_path / sources.FOLDERS[0]
+    folder.mkdir(parents=True)
+    for other in sources.FOLDERS[1:]:
+        (tmp_path / other).mkdir(parents=True)
+
+    def of(text):
+        (folder / "kernels.h").write_text(text)
+        return sources.hashes(tmp_path)
+    first = of("int a = 1; // one\n")
+    assert of("// One.\nint a\n    = 1;\n") == first
+    assert of("int a = 2; // one\n") != first
+
+
 def test_a_figure_is_shown_while_the_kernels_are_those_measured(
         tmp_path, monkeypatch):
     for name in ("matrix.json", "sass.json"):  # the other pictures are of these

@@ -14,9 +14,10 @@ namespace wb {
 constexpr int64_t kMaxVectors = int64_t{1} << 31;
 
 //! [vector_width]
-// The elements of an access, which has 16, 8, 4 or 2 bytes: the widest such that
-// every row of every operand begins at a multiple of it. Or 0, for the plain
-// kernel, if columns do not lie side by side or there are too many vectors.
+// The elements of an access, which has 16, 8, 4 or 2 bytes: the widest such
+// that every row of every operand begins at a multiple of it. Or 0, for the
+// plain kernel, if columns do not lie side by side or there are too many
+// vectors.
 inline int vector_width(const Rows& r, int element_size) {
   const auto address = [](const void* pointer) {
     return reinterpret_cast<uintptr_t>(pointer);
