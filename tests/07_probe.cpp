@@ -8,6 +8,8 @@
 #include <torch/headeronly/util/Half.h>
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -39,8 +41,16 @@ void note(bool write, const void* address) {
 }
 
 // `load` and `store` assert that the address is a multiple of a vector.
-void note_assertion(std::string_view condition) {
-  if (trace && condition.find("Vector<T, N>") != condition.npos) {
+void asserted(bool holds, const char* condition) {
+  const bool of_vector = std::string_view(condition).find("Vector<T, N>") !=
+      std::string_view::npos;
+  if (!holds) {
+    throw std::runtime_error(
+        of_vector ? "misaligned address: no vector begins where a thread reads "
+                    "or writes one"
+                  : std::string("failed: ") + condition);
+  }
+  if (trace && of_vector) {
     trace->note(trace->to, {0, self(), false, true});
   }
 }
@@ -48,13 +58,7 @@ void note_assertion(std::string_view condition) {
 } // namespace
 
 #undef KERNEL_ASSERT
-#define KERNEL_ASSERT(condition)                       \
-  do {                                                 \
-    if (!(condition)) {                                \
-      throw std::runtime_error("failed: " #condition); \
-    }                                                  \
-    note_assertion(#condition);                        \
-  } while (false)
+#define KERNEL_ASSERT(condition) asserted(condition, #condition)
 
 #include "backward.h"
 #include "cuda_inputs.h"

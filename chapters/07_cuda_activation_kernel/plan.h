@@ -19,10 +19,17 @@ constexpr int64_t kMaxVectors = int64_t{1} << 31;
 // plain kernel, if columns do not lie side by side or there are too many
 // vectors.
 inline int vector_width(const Rows& r, int element_size) {
+  const auto address = [](const void* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer);
+  };
+  const auto bytes = [&](int64_t elements) {
+    return static_cast<uintptr_t>(elements * element_size);
+  };
   // TODO(07.6): so far everything takes the plain kernel
   KERNEL_ASSERT(
       r.d % (16 / element_size) != 0 &&
       "TODO(07.6): how wide can a vector be?");
+  (void)address, (void)bytes;
   return 0;
 }
 //! [vector_width]
