@@ -10,6 +10,9 @@ from pathlib import Path
 
 from workbook.project import ROOT, CannotRun, run_shown
 
+REQUIREMENTS = ROOT / "requirements"
+LOCKED = ["--disable-pip-version-check", "--require-hashes"]  # words for pip
+
 
 @functools.cache
 def torch_root() -> Path:
@@ -43,16 +46,16 @@ def see_torch() -> None:
 
 
 def install(name: str) -> None:
-    """Installs a pinned requirements file beside the tool, once."""
-    wanted = ROOT / name
-    done = Path(sysconfig.get_path("purelib"), f"{wanted.name}.done")
+    """Installs the set requirements/NAME.txt beside the tool, once."""
+    wanted = REQUIREMENTS / f"{name}.txt"
+    done = Path(sysconfig.get_path("purelib"), f"requirements-{wanted.name}.done")
     if not done.exists() or done.read_bytes() != wanted.read_bytes():
+        title = wanted.relative_to(ROOT)
         try:
-            run_shown(f"Installing {name}", [
-                sys.executable, "-m", "pip", "install", "-q",
-                "--disable-pip-version-check", "-r", wanted])
+            run_shown(f"Installing {title}", [
+                sys.executable, "-m", "pip", "install", "-q", *LOCKED, "-r", wanted])
         except CannotRun as error:
-            raise CannotRun(f"{name} could not be installed (a network?)\n"
+            raise CannotRun(f"{title} could not be installed (a network?)\n"
                             f"{error}") from None
         shutil.copy(wanted, done)
 

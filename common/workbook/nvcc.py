@@ -5,9 +5,9 @@ import os
 import shutil
 import sys
 
-from workbook.project import CACHE, ROOT, CannotRun, run_shown
+from workbook.installed import LOCKED, REQUIREMENTS
+from workbook.project import CACHE, CannotRun, run_shown
 
-REQUIREMENTS = ROOT / "requirements-cuda.txt"
 FOLDER = CACHE / "cuda-13.0"
 BIN = FOLDER / "nvidia/cu13/bin"
 
@@ -26,13 +26,13 @@ def fetch() -> None:
     part = FOLDER.with_name(f"{FOLDER.name}.{os.getpid()}")
     try:
         run_shown("Fetching nvcc from PyPI (120 MB)", [
-            sys.executable, "-m", "pip", "install", "-q", "--target", part,
-            "-r", REQUIREMENTS])
+            sys.executable, "-m", "pip", "install", "-q", *LOCKED,
+            "--target", part, "-r", REQUIREMENTS / "cuda.txt"])
         (part / "nvidia/cu13/lib64").symlink_to("lib")  # where nvcc looks
         shutil.rmtree(FOLDER, ignore_errors=True)
         part.rename(FOLDER)
     except CannotRun as error:
-        raise CannotRun("pip could not install requirements-cuda.txt (a "
+        raise CannotRun("pip could not install requirements/cuda.txt (a "
                         f"network?)\n{error}") from None
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -59,7 +59,7 @@ if [ "${2:-}" = --wheels ]; then
   "$root/.venv/bin/python" -m pip download -q --only-binary=:all: \
     --python-version 3.12 --implementation cp --abi cp312 --abi abi3 \
     --abi none --platform any --platform manylinux2014_x86_64 "$@" \
-    -d "$folder/wheels" "$(grep ^kernels== "$root/requirements-hub.txt")" \
-    "$(grep ^pytest== "$root/requirements.txt")"
+    -d "$folder/wheels" --require-hashes -r "$root/requirements/hub.txt" \
+    -r "$root/requirements/pytest.txt"
 fi
 du -sh "$folder"

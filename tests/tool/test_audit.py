@@ -35,7 +35,7 @@ SHIM = 'extern "C" %s int %s(void*); int call() { return %s ? %s(nullptr) : 0; }
 
 @pytest.fixture(scope="module")
 def audit():
-    install("requirements-audit.txt")
+    install("audit")
     from workbook.audit import checks, subject
 
     def lines(path):
@@ -336,7 +336,7 @@ def test_wheels_that_are_none(audit, stable, wheel, tmp_path, workbook):
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="torch-abi-audit has none")
 def test_the_checkers_of_others_agree(audit, stable, build):
-    install("requirements-hub.txt")
+    install("hub")
     from kernel_abi_check import ObjectFile
     from torch_abi_audit import inspect_extension
     assert inspect_extension(stable).torch.min_torch_version == "2.10.0"

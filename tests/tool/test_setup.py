@@ -73,15 +73,15 @@ def test_interrupted_setup_starts_anew(clone):
 def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
     """Also with TORCH_ROOT in that environment: it is not thrown away."""
     shutil.copy(ROOT / "workbook", tmp_path)
-    shutil.copy(ROOT / "requirements.txt", tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
     site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")
     header = site / "torch/include/torch/headeronly/version.h"
     header.parent.mkdir(parents=True)
     header.touch()
     (site / "torch/__init__.py").touch()
-    pinned = re.search(r"^torch==(.*)", (ROOT / "requirements.txt").read_text(),
-                       re.M)[1]
+    pinned = re.search(r"^torch==(.*)", (
+        ROOT / "requirements/torch.in").read_text(), re.M)[1]
     info = site / f"torch-{pinned}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(

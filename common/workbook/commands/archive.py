@@ -15,15 +15,17 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import zipfile
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
+from workbook.installed import REQUIREMENTS
 from workbook.project import ROOT, CannotRun, run_shown
 from workbook.project import run as run_program
 
 PACKAGES = "g++ cmake ninja-build python3-venv doctest-dev libbenchmark-dev mold " \
     "clang llvm libclang-rt-dev"
-PARTS = {"torch": "requirements.txt", "hub": "requirements-hub.txt",
-         "cuda": "requirements-cuda.txt", "audit": "requirements-audit.txt"}
+PARTS = ["torch", "hub", "cuda", "audit"]
 CPU = "https://download.pytorch.org/whl/cpu"
 
 
@@ -55,22 +57,27 @@ def files_to_pack(more: list[str]) -> list[str]:
 
 def fetch_wheels(folder: Path, without: list[str]) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check",
-           "download", "-q", "-d", folder, "--find-links", folder]
-    lines = (ROOT / "requirements.txt").read_text()
+           "download", "-q", "-d", folder]
+    sets = ["tools", *(p for p in PARTS if p not in ("torch", *without))]
     if "torch" not in without:
-        torch = re.findall(r"^torch==\S+", lines, re.M)[0]
-        print(f"Fetching {torch} for CPU (about 0.2 GB)", file=sys.stderr)
-        # If this fails, the next takes the one with CUDA, with a progress line.
-        run_program([*pip, "--no-deps", "--index-url", CPU, "--retries", "0",
-             "--timeout", "5", torch])
-    wanted = folder.parent / "wanted.txt"
-    wanted.write_text("\n".join(
-        [re.sub(r"^torch==.*", "", lines, flags=re.M)
-         if "torch" in without else lines] +
-        [(ROOT / PARTS[part]).read_text() for part in ("hub", "cuda", "audit")
-         if part not in without]))
-    run_shown("Fetching wheels", [*pip, "-r", wanted])
-    wanted.unlink()
+        sets.append(fetch_torch(pip, folder))
+    run_shown("Fetching wheels", [
+        *pip, "--require-hashes", *(f"-r{REQUIREMENTS}/{name}.txt" for name in sets)])
+
+
+def fetch_torch(pip: list, folder: Path) -> str:
+    """Returns the name of the set that this torch needs."""
+    torch = re.findall(r"^torch==\S+", (REQUIREMENTS / "torch.in").read_text(), re.M)[0]
+    print(f"Fetching {torch} for CPU (about 0.2 GB)", file=sys.stderr)
+    if run_program([*pip, "--no-deps", "--index-url", CPU, "--retries", "0",
+                    "--timeout", "5", torch]).returncode != 0:
+        run_shown(f"Fetching {torch}", [*pip, "--no-deps", torch])
+    wheel, = folder.glob("torch-*.whl")
+    info = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/"
+    needs = PathDistribution(zipfile.Path(wheel, info)).requires or []
+    cuda = any(name.startswith(("cuda", "nvidia")) and "extra ==" not in name
+               for name in needs)
+    return "torch" if cuda else "torch-cpu"
 
 
 def packages() -> str:

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    install("requirements-audit.txt")
+    install("audit")
     from workbook.audit import checks, subject
     results, failed, broken = [], False, False
     for given in arguments.files:

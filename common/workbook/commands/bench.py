@@ -24,7 +24,7 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
     measures all its groups always."""
     script = ROOT / f"tests/{chapter.name}_bench.py"
     if script.exists():
-        install_with_torch("requirements-hub.txt")
+        install_with_torch("hub")
     elif not script.with_suffix(".cpp").exists():
         return None
     build_root("release", [f"{chapter.name}_bench", chapter.name])

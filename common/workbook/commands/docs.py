@@ -8,8 +8,8 @@ import os
 import sys
 import time
 import webbrowser
-from importlib.util import find_spec
 
+from workbook.installed import install
 from workbook.project import BUILD, ROOT, CannotRun
 from workbook.project import run as run_to_end
 
@@ -24,14 +24,6 @@ def sphinx(builder: str) -> list:
     return [sys.executable, "-m", "sphinx", "-b", builder, "-W", "--keep-going",
             "-n", "-E", "-q", "-c", ROOT / "docs", "-d", BUILD / "docs/doctrees",
             ROOT, BUILD / "docs" / builder]
-
-
-def install_what_is_missing() -> None:
-    if not all(map(find_spec, ("sphinx", "myst_parser", "furo", "breathe",
-                               "matplotlib"))):
-        print("Installing Sphinx and what else docs/requirements.txt names")
-        succeed([sys.executable, "-m", "pip", "install", "-q", "-r",
-                 ROOT / "docs/requirements.txt"])
 
 
 def succeed(command: list) -> str:
@@ -57,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(done.stdout + ("./workbook docs writes them anew"
                              if done.returncode else "the pages are up to date"))
         return done.returncode
-    install_what_is_missing()
+    install("docs")
     start = time.monotonic()
     print(succeed(PARTS), end="")
     print(succeed(sphinx("html")), end="")

@@ -16,9 +16,8 @@ from collections.abc import Callable
 
 from workbook import nvcc, screen
 from workbook.building import build_root
-from workbook.installed import install_with_torch
+from workbook.installed import install, install_with_torch
 from workbook.project import BUILD, ROOT, CannotRun
-from workbook.project import run as run_program
 
 TITLES = {"learn": "Solutions under AddressSanitizer, UBSan, LeakSanitizer",
           "release": "Solutions, optimised"}
@@ -124,14 +123,8 @@ def _of_pytest(text: str) -> Counter[str]:
 
 def _install_what_tests_need() -> None:
     """Set-up may have been without a network."""
-    wanted = re.findall(r"^(?!torch==)[^#\s].*", (
-        ROOT / "requirements.txt").read_text(), re.M)
-    done = run_program([sys.executable, "-m", "pip", "install", "-q",
-                        "--disable-pip-version-check", *wanted])
-    if done.returncode != 0:
-        raise CannotRun("what the tests need could not be installed (a network?)"
-                        f"\n{done.stdout[-500:]}")
+    install("tools")
     try:
-        install_with_torch("requirements-hub.txt")
+        install_with_torch("hub")
     except CannotRun as error:  # the tests of chapter 08 will fail, and say so
         print(error)

@@ -19,7 +19,7 @@ def tested(chapter: Chapter) -> tuple[bool, str]:
     """Whether the solution, optimised, passes its steps; and what is said of it."""
     test = chapter.steps_in_python
     if test.exists():
-        install_with_torch("requirements-hub.txt")
+        install_with_torch("hub")
     else:
         test = BUILD / f"release/tests/{chapter.name}_test"
     build_root("release", [chapter.name, f"{chapter.name}_test"])

@@ -26,7 +26,7 @@ RIGHT = "  v2: leaky_relu([-100, 100]) = [-10, 100]"
 
 
 def prepare() -> None:
-    install_with_torch("requirements-hub.txt")
+    install_with_torch("hub")
 
 
 def show(versions: list[str], say: Callable[[str], None]) -> bool:

@@ -12,7 +12,7 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workbook.installed import torch_root
+from workbook.installed import REQUIREMENTS, torch_root
 from workbook.libtorch import runtimes, surface
 from workbook.libtorch.versions import in_order, supported
 from workbook.project import BUILD, CACHE, ROOT, CannotRun, run_shown
@@ -126,22 +126,32 @@ def python(version: str, wheel: Path | None) -> Path:
     pip = [folder / "bin/python", "-m", "pip", "--disable-pip-version-check",
            "install", "-q"]
     if not done.exists() or done.read_text() != str(folder):  # it was copied
-        any_version = {**os.environ, **runtimes.ANY_VERSION}
         venv.create(folder, with_pip=True, clear=True)
         if mine:
             site, = folder.glob("lib/python*/site-packages")
             (site / "torch.pth").write_text(f"{torch_root().parent}\n")
-        elif run_program([*pip, "--index-url", CPU, "--retries", "0", "--timeout",
-                          "5", f"torch=={version}"], env=any_version).returncode:
-            run_shown(f"Installing torch {version} with CUDA's libraries",
-                      [*pip, f"torch=={version}"], env=any_version)
-        run_shown("Installing pytest", [*pip, "pytest"])
+        else:
+            install_torch(version, pip)
+        run_shown("Installing pytest", [
+            *pip, "--require-hashes", "-r", REQUIREMENTS / "pytest.txt"])
         done.write_text(str(folder))
     if wheel:
         run_shown(f"Installing {wheel.name} beside torch {version}",
                   [*pip, "--force-reinstall", "--no-deps", wheel])
         run_shown("Installing what its tests need", [*pip, f"{wheel}[test]"])
     return folder / "bin"
+
+
+def install_torch(version: str, pip: list) -> None:
+    """Installs the one for CPU, with the locked set that it needs; else that of PyPI,
+    which itself says the versions of CUDA's libraries."""
+    any_version = {**os.environ, **runtimes.ANY_VERSION}
+    run_shown("Installing what torch needs", [
+        *pip, "--require-hashes", "-r", REQUIREMENTS / "torch-cpu.txt"])
+    if run_program([*pip, "--index-url", CPU, "--retries", "0", "--timeout", "5",
+                    f"torch=={version}"], env=any_version).returncode:
+        run_shown(f"Installing torch {version} with CUDA's libraries",
+                  [*pip, f"torch=={version}"], env=any_version)
 
 
 def run_command(command: list[str], version: str, stubs: Path,

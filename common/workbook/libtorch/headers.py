@@ -70,7 +70,7 @@ class Entry:
 
 
 def install_reader() -> None:
-    install("common/workbook/libtorch/requirements-headers.txt")
+    install("headers")
 
 
 def read_surface(roots: dict[int, Path]) -> list[Entry]:

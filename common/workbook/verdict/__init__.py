@@ -231,7 +231,7 @@ def built_test(chapter: Chapter) -> Path:
     """The chapter's test, built unless it is newer than all it is made of."""
     test = _test_of(chapter)
     if test.suffix == ".py":
-        install_with_torch("requirements-hub.txt")
+        install_with_torch("hub")
         return test
     parts = [*ROOT.glob(f"tests/{chapter.number}_*"),
              *ROOT.glob("common/testing/*"), *ROOT.glob("common/cmake/*.cmake"),

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Writes each NAME.txt here anew: the versions and hashes of what NAME.in asks for,
+# and of all that this needs, for each Python since 3.10. pip takes no other files.
+#
+# All sets are resolved together first, so that a package has one version in all of
+# them. What NAME.in leaves open becomes the newest. uv does not read pip's
+# configuration: UV_DEFAULT_INDEX names a mirror.
+set -eu
+cd "$(dirname "$0")"
+
+../.venv/bin/python -m pip install -q --require-hashes -r renew.txt
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+resolve() {
+  ../.venv/bin/uv pip compile -q --universal --python-version 3.10 --no-annotate \
+    --custom-compile-command requirements/renew.sh "$@"
+}
+
+resolve ./*.in -o "$new/all"
+for source in *.in; do
+  # Of torch, version and index are locked: see torch.in.
+  resolve "$source" --constraints "$new/all" --generate-hashes \
+    --no-emit-package torch -o "$new/${source%.in}.txt"
+  echo "${source%.in}.txt: $(grep -c '^[^ #]' "$new/${source%.in}.txt") packages"
+done
+mv "$new"/*.txt .
