@@ -3,9 +3,11 @@
 // after the last case, unless one failed. Besides doctest's options:
 //
 //   --library=FILE   the implementation under test
-//   --serve          each line of stdin is a library, a tab, and which cases to
-//                    run on it, in a process of their own; when that has ended,
-//                    a line "\0ended N" has its status, or minus its signal
+//   --serve          each line of stdin is a library, which cases to run on it,
+//                    in a process of their own, and a KEY, with tabs between;
+//                    "\0ran KEY" says that all of them were run, and when the
+//                    process has ended, "\0ended N KEY" has its status, or minus
+//                    its signal
 //   --serve=lasting  the same; a library may be built anew between two lines
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //
@@ -13,7 +15,9 @@
 // symbolizer that reads it, are loaded once, and each process is a fork. (The
 // symbolizer keeps what it has read of a library: --serve=lasting starts none.)
 // Of --reporters=xml --out=FILE the file is empty while the library is loaded,
-// and ends early where the process does.
+// and ends early where the process does. What the library itself prints or writes
+// to that file is not believed: it does not know the KEY, unless it searches the
+// memory of its process.
 //
 // Exit status: 0 passed, 1 failed, 3 the library does not
 // load, 4 a leak, 124 a case took too long.
@@ -152,7 +156,11 @@ void* workbook::library_symbol(const std::string& name) {
 namespace {
 
 // Those of `cases`, or all that the arguments ask for.
-int run(int argc, char** argv, const std::string& cases) {
+int run(
+    int argc,
+    char** argv,
+    const std::string& cases,
+    const std::string& key) {
   doctest::Context context(1, argv);
   context.setOption("rand-seed", 1);
   context.applyCommandLine(argc, argv);
@@ -162,6 +170,10 @@ int run(int argc, char** argv, const std::string& cases) {
   int status = context.run();
   if (context.shouldExit()) {
     return status;
+  }
+  if (!key.empty()) {
+    std::printf("%cran %s\n", '\0', key.c_str());
+    std::fflush(stdout);
   }
 #if WORKBOOK_ASAN // what fails half-way may well leak
   if (status == 0 && __lsan_do_recoverable_leak_check() != 0) {
@@ -181,22 +193,26 @@ int serve(int argc, char** argv, [[maybe_unused]] bool lasting) {
     __sanitizer_symbolize_pc(torch, "%f", name, sizeof(name));
   }
 #endif
+  std::setvbuf(stdin, nullptr, _IONBF, 0); // no copy of a key is left there
   std::string line;
   while (std::getline(std::cin, line)) {
     const size_t tab = line.find('\t');
+    const size_t last = line.rfind('\t');
+    const std::string key = line.substr(last + 1);
     const pid_t child = fork();
     if (child == 0) {
       dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
       setvbuf(stdout, nullptr, _IOLBF, 0); // what is printed before a crash
       library = line.substr(0, tab);
-      _exit(run(argc, argv, line.substr(tab + 1)));
+      _exit(run(argc, argv, line.substr(tab + 1, last - tab - 1), key));
     }
     int status = 0;
     waitpid(child, &status, 0);
     std::printf(
-        "%cended %d\n",
+        "%cended %d %s\n",
         '\0',
-        WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+        WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+        key.c_str());
     std::fflush(stdout);
   }
   return 0;
@@ -222,5 +238,5 @@ int main(int argc, char** argv) {
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGALRM, &action, nullptr);
   // Leaks have been looked for, and libtorch exits slowly.
-  _exit(serves ? serve(argc, argv, lasting) : run(argc, argv, ""));
+  _exit(serves ? serve(argc, argv, lasting) : run(argc, argv, "", ""));
 }

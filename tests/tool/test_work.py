@@ -214,6 +214,72 @@ def test_grade_an_odd_entry_costs_only_itself(tool, tmp_path):
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
+REPORT = """
+#include <unistd.h>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+static void write_report() {
+  std::ifstream file("/proc/self/cmdline");
+  const std::string words(std::istreambuf_iterator<char>(file), {});
+  const std::string path = words.c_str() + words.find("--out=") + 6;
+  std::ofstream(path)
+      << "<doctest><TestCase name=\\"00.1 all is well\\"></TestCase></doctest>";
+}
+__attribute__((constructor)) static void forge() {
+  %s
+}
+"""
+FORGED = {  # what is added to the C++ file, and what this becomes in it
+    "exits": ("write_report(); _exit(0);", {}),
+    "says_the_end": ('write_report(); (void)!write(1, "\\0ended 0\\n", 9); sleep(1); '
+                     "_exit(0);", {}),
+    "writes_later": ("if (fork() == 0) { for (int i = 0; i < 300; ++i) "
+                     "{ write_report(); usleep(10000); } _exit(0); }",
+                     {"(1 + std::exp": "(2 + std::exp"}),
+}
+KILLS = """
+import os
+parent = os.getpid()
+while parent > 1:
+    words = open(f"/proc/{parent}/cmdline").read().split("\\0")
+    if "--json" in words and "check" in words:
+        out = os.open(f"/proc/{parent}/fd/1", os.O_WRONLY)
+        os.write(out, b'{"kind": "pass", "steps": {"00.1": "pass"}, "message": []}')
+        os.kill(parent, 9)
+    parent = int(open(f"/proc/{parent}/stat").read().rpartition(")")[2].split()[1])
+"""
+
+
+@pytest.mark.full
+def test_grade_does_not_believe_what_a_submission_writes(tool, tmp_path):
+    """It writes the report of the tests, or the output of the check, itself."""
+    solution = find_chapter("00").solution
+    people = [*FORGED, "kills", "zoe"]
+    for who in people:
+        shutil.copytree(solution, tmp_path / who / solution.name)
+    for who, (code, changes) in FORGED.items():
+        file = tmp_path / who / solution.name / "first_extension.cpp"
+        text = file.read_text()
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        file.write_text(REPORT % code + text)
+    (tmp_path / "kills.py").write_text(KILLS)
+    with open(tmp_path / "kills" / solution.name / "CMakeLists.txt", "a") as file:
+        file.write(f"execute_process(COMMAND python3 {tmp_path}/kills.py)\n")
+    tool("grade", *(tmp_path / who for who in people), "--json", tmp_path / "g.json")
+    rows = {r["who"]: r for r in json.loads((tmp_path / "g.json").read_text())}
+    kinds = {who: row["kind"] for who, row in rows.items()}
+    assert kinds.pop("zoe") == "pass"
+    assert kinds.pop("kills") == "could not run"
+    assert rows["kills"]["message"] == ["the check was ended by SIGKILL"]
+    assert list(kinds) == list(FORGED) and "pass" not in kinds.values(), kinds
+
+
 @pytest.mark.full
 def test_watch(checkout, tool):
     tool("reset", "01")

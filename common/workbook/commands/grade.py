@@ -7,6 +7,7 @@ itself."""
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from workbook.project import ROOT, write_file
 from workbook.sheets import chapters
+from workbook.verdict.model import PASS
 
 
 def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
@@ -61,11 +63,20 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
         took = round(time.monotonic() - start, 1)
         out.seek(0)
         errors.seek(0)
-        said, why = out.read(), errors.read().strip().splitlines()
+        said, told = out.read(), errors.read().strip()
+        why = (told.partition("workbook: ")[2] or told).splitlines()
     if ended:
         return {"kind": ended, "steps": {}, "message": [], "took": took}
+    # Whoever can write to the check's output may have ended it too.
+    ended_by = process.returncode
+    if ended_by not in (0, 1):
+        said = ""
+    if ended_by < 0:
+        why = [f"the check was ended by {signal.Signals(-ended_by).name}"]
     try:
         verdict = json.loads(said)
+        if (verdict["kind"] == PASS) != (ended_by == 0):
+            raise ValueError
         return {"kind": verdict["kind"], "steps": verdict["steps"],
                 "message": verdict["message"], **verdict, "took": took}
     except (ValueError, TypeError, KeyError):

@@ -4,8 +4,8 @@ process that is forked from this one.
 
     python -m workbook.verdict.python_server TEST BUILD REPORT
 
-A line of stdin is a library, a tab, and the cases to run ("08.1 *,08.2 *"). After
-each comes a line "\\0ended STATUS"."""
+A line of stdin is a library, the cases to run ("08.1 *,08.2 *") and a KEY, with tabs
+between. After each come the lines "\\0ran KEY" and "\\0ended STATUS KEY"."""
 
 import contextlib
 import gc
@@ -38,14 +38,14 @@ def main() -> None:
         run(test, build, "--collect-only")
     gc.freeze()  # pytest collects several times as it ends: not all of torch
     for line in sys.stdin:
-        cases = line.rstrip("\n").partition("\t")[2]
+        cases, key = line.rstrip("\n").split("\t")[-2:]
         child = os.fork()
         if child == 0:
             status = run_cases(test, build, report, cases)
-            sys.stdout.flush()
+            print(f"\n\0ran {key}", flush=True)
             os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(f"\n\0ended {status}", flush=True)
+        print(f"\n\0ended {status} {key}", flush=True)
 
 
 if __name__ == "__main__":

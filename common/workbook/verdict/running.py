@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import secrets
 import select
 import signal
 import subprocess
@@ -19,7 +20,6 @@ from workbook.verdict.report import Case, read
 CASE_SECONDS = 10  # a case of a learner's run may take this long
 KEPT = 2**20  # bytes of what it prints, of its beginning and of its end
 FAILED, LEAKED, TIMED_OUT = 1, 4, 124  # statuses of a test program
-ENDED = re.compile(rb"\n?\0ended (-?\d+)\n\Z")
 
 
 @dataclass
@@ -67,22 +67,32 @@ class Tests:
             (self.lasting or not self.asked)
 
     def run(self, steps: Sequence[str]) -> Run:
-        """The cases of these steps. Those of the whole chapter are for
-        ./workbook test."""
+        """Runs the cases of these steps. Those of the whole chapter are for
+        ./workbook test. A process that ends before it has said, by the key of this
+        run, that it ran all of them has not ended its last case, whatever the report
+        says, nor has one that failed without a failure in the report: the code that
+        is tested may have written that."""
         self.report.unlink(missing_ok=True)
         cases = ",".join(f"{step} *" for step in steps)
         self.process = self.process or self._started()
         assert self.process.stdin
         self.asked = True
+        key = secrets.token_hex(16)
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(
-                f"{library_of(self.build)}\t{cases}\n".encode())
+                f"{library_of(self.build)}\t{cases}\t{key}\n".encode())
             self.process.stdin.flush()
         limit = (CASE_SECONDS + 5) * (len(steps) + 5)
-        status, printed = self._wait(limit)
+        status, printed = self._wait(limit, key)
         whole = status == TIMED_OUT and self.process is None
-        return Run(status, printed.decode(errors="replace"),
-                   read(self.report), limit if whole else CASE_SECONDS)
+        before, ran, after = printed.partition(f"\0ran {key}".encode())
+        found = read(self.report)
+        silent = status == FAILED and not any(case.failures for case in found or [])
+        if found and (silent or not ran):
+            found[-1].ended = False
+        text = before + after.removeprefix(b"\n")
+        return Run(status, text.decode(errors="replace"),
+                   found, limit if whole else CASE_SECONDS)
 
     def end(self) -> None:
         """With all that it has started."""
@@ -98,9 +108,10 @@ class Tests:
             stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,
             env=self.environment)
 
-    def _wait(self, limit: int) -> tuple[int, bytes]:
-        """The status of what runs now, and all that it printed, the middle of
+    def _wait(self, limit: int, key: str) -> tuple[int, bytes]:
+        """Returns the status of what runs now, and all that it printed, the middle of
         too much left out."""
+        end_of_run = re.compile(rf"\n?\0ended (-?\d+) {key}\n\Z".encode())
         assert self.process and self.process.stdout
         pipe = self.process.stdout.fileno()
         printed = bytearray()
@@ -117,7 +128,7 @@ class Tests:
                 self.end()
                 return status, bytes(printed)
             printed += data
-            ended = ENDED.search(printed, max(0, len(printed) - 32))
+            ended = end_of_run.search(printed, max(0, len(printed) - 64))
             if ended:
                 return int(ended[1]), bytes(printed[:ended.start()])
             if len(printed) > 3 * KEPT:
