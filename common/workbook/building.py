@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,33 +27,56 @@ from workbook.project import (
 )
 from workbook.sheets import Chapter, open_chapter
 
+CMAKE_CANNOT_BEAR = '";#\\[]|\t\n'  # in the name of a folder
+
 os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
 
 
 @functools.cache
 def compiler() -> str:
-    """Of learner builds: CXX; else clang++, which compiles faster, if it has
-    the sanitizers and what names the lines in their reports; else c++."""
+    """Returns that of learner builds: CXX; else clang++, which compiles faster, if it
+    has the sanitizers and what names the lines in their reports; else c++."""
     clang = shutil.which("clang++")
     if os.environ.get("CXX") or not (clang and shutil.which("llvm-symbolizer")):
-        return os.environ.get("CXX") or "c++"
-    seen = BUILD / "clang.json"
-    found = {"path": clang, "time": os.stat(clang).st_mtime}
-    if read_json(seen) != found:
-        with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
-            source.write("#include <optional>\nint main() {}\n")
-            source.flush()
-            if run([clang, "-fsanitize=address,undefined", source.name,
-                    "-o", "/dev/null"]).returncode != 0:
-                return "c++"
-        write_json(seen, found)
-    return clang
+        return chosen_compiler()
+    return clang if builds_cpp(clang, "-fsanitize=address,undefined") else "c++"
+
+
+@functools.cache
+def chosen_compiler() -> str:
+    """Returns CXX, which must be able to build a program of C++, or c++."""
+    cxx = os.environ.get("CXX") or "c++"
+    words = shlex.split(cxx)
+    if not words or shutil.which(words[0]) is None:
+        raise CannotRun(f"CXX={cxx}: there is no such program; unset CXX, or set it to "
+                        "a compiler of C++, such as g++ or clang++")
+    if cxx != "c++" and not builds_cpp(*words):
+        raise CannotRun(f"CXX={cxx} links no program of C++; unset CXX, or set it to "
+                        "g++ or clang++ (gcc and clang are for C)")
+    return cxx
+
+
+def builds_cpp(*command: str) -> bool:
+    """Whether a compiler builds a program that uses the C++ library. What did is
+    remembered, as long as the compiler is the same file."""
+    path = shutil.which(command[0]) or ""
+    seen, title = BUILD / "compilers.json", shlex.join(command)
+    known, time = read_json(seen), os.stat(path).st_mtime
+    if known.get(title) != [path, time]:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "hello.cpp")
+            source.write_text("#include <iostream>\n#include <optional>\n"
+                              "int main() { std::cout << 1; }\n")
+            if run([*command, source, "-o", f"{folder}/hello"]).returncode != 0:
+                return False
+        write_json(seen, {**known, title: [path, time]})
+    return True
 
 
 def build_root(preset: str, targets: list[str]) -> None:
     """Builds targets of the root project: tests, benchmarks, solutions."""
     folder = BUILD / preset
-    cxx = compiler() if preset == "learn" else os.environ.get("CXX", "c++")
+    cxx = compiler() if preset == "learn" else chosen_compiler()
     with locked(folder):
         if not is_configured(folder, cxx):
             with configuring(folder, cxx) as environment:
@@ -99,8 +123,11 @@ def implementation_build(folder: Path) -> Path:
 
 
 def by_place(folder: Path) -> str:
-    """Its name, and what tells it from another folder of that name, also in a copy
-    of this checkout."""
+    """Returns its name, and what tells it from another folder of that name, also in
+    a copy of this checkout."""
+    if odd := set(str(folder.resolve())) & set(CMAKE_CANNOT_BEAR):
+        raise CannotRun(f"CMake cannot bear the name of the folder {str(folder)!r}: "
+                        f"move it to one without {repr(odd.pop())[1:-1]}")
     place = f"{folder.resolve()} of {ROOT}"
     digest = hashlib.sha256(place.encode()).hexdigest()[:8]
     return f"{folder.name}-{digest}"
@@ -110,7 +137,7 @@ def configure(chapter: Chapter, folder: Path,
               build: Path) -> subprocess.CompletedProcess | None:
     """Configures an implementation as a project of its own, if need be."""
     python = chapter.steps_in_python.exists()  # its product is the build as it is
-    cxx = os.environ.get("CXX", "c++") if python else compiler()
+    cxx = chosen_compiler() if python else compiler()
     if is_configured(build, cxx):
         return None
     words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
@@ -151,7 +178,7 @@ def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
     probe = ROOT / f"tests/{chapter.number}_probe.cpp"
     if probe.exists():
         words += [f"-DWORKBOOK_PROBE={probe}"]
-    cxx = os.environ.get("CXX", "c++")
+    cxx = chosen_compiler()
     title = f"my/{chapter.name} without sanitizers"
     with locked(build):
         try:

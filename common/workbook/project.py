@@ -89,11 +89,18 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
 
 
 def look_for_full_disk(text: str) -> None:
-    """A linker that writes through memory is ended by SIGBUS."""
+    """A linker that writes through memory is ended by SIGBUS. Compilers write to
+    TMPDIR as well."""
     found = re.search(".*No space left on device.*|.*signal 7 .*", text)
-    if found or shutil.disk_usage(ROOT).free < 2**20:  # CMake may not say so
-        raise CannotRun("the disk is full; free some, a build needs 2 GiB" +
-                        (f"\n{found[0].strip()}" if found else ""))
+    free = shutil.disk_usage(ROOT).free
+    if not found and free >= 2**20:  # CMake may not say so
+        return
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # tempfile avoids one that is full
+    what = "the disk is full; free some, a build needs 2 GiB"
+    if Path(temporary).is_dir() and shutil.disk_usage(temporary).free < free / 2:
+        what = f"the disk of {temporary} is full; free some, or set TMPDIR to a " \
+            "folder of another disk"
+    raise CannotRun(what + (f"\n{found[0].strip()}" if found else ""))
 
 
 def read_json(path: Path) -> dict:
@@ -122,21 +129,29 @@ def write_file(path: Path, text: str) -> None:
     """Writes a file whole or not at all; of several that write at once, the last one's
     stays. Where `path` is a link, a file takes its place, and what it led to is left
     as it is."""
-    part = _part_of(path)
-    part.write_text(text, encoding="utf-8", errors="surrogateescape")
-    part.rename(path)
+    with _part_of(path) as part:
+        part.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def copy_file(source: Path, path: Path) -> None:
     """Copies a file whole or not at all."""
-    part = _part_of(path)
-    shutil.copy(source, part)
-    part.rename(path)
+    with _part_of(path) as part:
+        shutil.copy(source, part)
 
 
-def _part_of(path: Path) -> Path:
-    """A name that nobody else uses, in the same folder."""
-    return path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+@contextlib.contextmanager
+def _part_of(path: Path) -> Iterator[Path]:
+    """Yields a name that nobody else uses, in the same folder. What is written there
+    becomes `path`; if it cannot be, the error names `path`, and nothing is left."""
+    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        yield part
+        part.rename(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
 
 
 def write_json(path: Path, data: dict) -> None:

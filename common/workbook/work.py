@@ -88,9 +88,11 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         while kept.exists():
             kept = kept.with_name(kept.name + "+")
-        if step:
+        if step or has_relative_link(chapter.mine):
             keep_copy(chapter.mine, kept)
-        else:
+        if not step and kept.exists():
+            remove(chapter.mine)
+        elif not step:
             chapter.mine.rename(kept)
         print(f"Yours is kept in {kept.relative_to(MINE.parent)}")
     open_chapter(chapter)
@@ -107,6 +109,20 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
         text = replaced(yours, starter, places)
         write_file(chapter.mine / name, "".join(text))
         print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
+
+
+def has_relative_link(folder: Path) -> bool:
+    """Whether it is, or holds, a link that would lead elsewhere from another place."""
+    return any(path.is_symlink() and not path.readlink().is_absolute()
+               for path in (folder, *folder.rglob("*")))
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder, or a link to one: what it leads to stays."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
 
 
 def keep_copy(folder: Path, kept: Path) -> None:

@@ -1,21 +1,24 @@
 """A learner's mistakes, made on purpose: each gets its class, its line and one
 sentence of help."""
 
+import errno
 import json
 import os
+import re
 import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from support import Implementation
-from workbook import building, screen
+from workbook import building, project, screen, verdict
 from workbook.building import compiler
 from workbook.hunks import starter_with
-from workbook.project import BUILD, ROOT, read_json, write_json
+from workbook.project import BUILD, ROOT, CannotRun, read_json, write_json
 from workbook.sheets import find_chapter
 from workbook.verdict import (
     built_test,
@@ -574,3 +577,66 @@ def test_tests_do_not_serve_a_chapter_whose_own_are_not_built(implementation):
     assert kept.serve(kept.test, kept.build)
     assert not kept.serve(kept.test.with_name("none"), kept.build)
     kept.end()
+
+
+# --- the machine, and names ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("character", building.CMAKE_CANNOT_BEAR)
+def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
+    """The same characters as in the name of a checkout, which ./workbook refuses."""
+    folder = tmp_path / f"a{character}b"
+    shutil.copytree(find_chapter("00").solution, folder)
+    with pytest.raises(CannotRun, match="CMake cannot bear the name of the folder"):
+        check(find_chapter("00"), folder)
+
+
+@pytest.mark.parametrize("value, said", [
+    ("/nowhere/c++", "CXX=/nowhere/c++: there is no such program"),
+    ("nowhere-c++ -O1", "CXX=nowhere-c++ -O1: there is no such program"),
+    ("cc", "CXX=cc links no program of C++"), (" ", "there is no such program"),
+    ("c++ -O1", "")])
+def test_a_compiler_of_the_environment(monkeypatch, value, said):
+    monkeypatch.setenv("CXX", value)
+    building.chosen_compiler.cache_clear()
+    try:
+        if said:
+            with pytest.raises(CannotRun, match=re.escape(said)):
+                building.chosen_compiler()
+        else:
+            assert building.chosen_compiler() == value
+    finally:
+        building.chosen_compiler.cache_clear()
+
+
+def test_a_large_file_is_not_read(tmp_path):
+    file = tmp_path / "large"
+    with open(file, "wb") as large:
+        large.truncate(2**40)  # a hole, which would take an hour to read
+    before = verdict._sum(file)
+    os.utime(file, (1, 1))
+    assert verdict._sum(file) != before
+
+
+@pytest.mark.parametrize("fullest", ["the checkout", "TMPDIR"])
+def test_the_disk_that_is_full_is_named(tmp_path, monkeypatch, fullest):
+    temporary = str(tmp_path)
+    monkeypatch.setenv("TMPDIR", temporary)
+    monkeypatch.setattr(project.shutil, "disk_usage", lambda folder: SimpleNamespace(
+        free=0 if (str(folder) == temporary) == (fullest == "TMPDIR") else 2**33))
+    with pytest.raises(CannotRun) as error:
+        project.look_for_full_disk("/tmp/a.s: No space left on device")
+    assert (f"the disk of {temporary} is full; free some, or set TMPDIR"
+            in str(error.value)) == (fullest == "TMPDIR")
+
+
+def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(
+        tmp_path, monkeypatch):
+    def fail(path, *arguments, **options):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(OSError) as error:
+        project.write_file(tmp_path / "hints.json", "{}")
+    assert error.value.filename == str(tmp_path / "hints.json")
+    assert not list(tmp_path.iterdir())

@@ -49,6 +49,26 @@ def test_reset_keeps_every_byte_and_what_a_link_leads_to(tool, checkout, latin_1
     assert b"TODO(00.1)" in mine.read_bytes()
 
 
+@pytest.mark.parametrize("link", ["the folder", "a file in it"])
+def test_reset_keeps_what_a_relative_link_leads_to(tool, checkout, link):
+    tool("reset", "00")
+    mine = checkout / "my/00_first_extension"
+    file = mine / "first_extension.cpp"
+    file.write_text("// mine\n")
+    if link == "the folder":
+        mine.rename(checkout / "real")
+        mine.symlink_to("../real")
+        real = checkout / "real" / file.name
+    else:
+        real = file.rename(checkout / "real.cpp")
+        file.symlink_to("../../real.cpp")
+    done = tool("reset", "00")
+    kept = checkout / re.search(r"kept in (\S+)", done.stdout)[1] / file.name
+    assert kept.read_text() == real.read_text() == "// mine\n"
+    assert not mine.is_symlink() and "TODO(00.1)" in file.read_text()
+    shutil.rmtree(mine)
+
+
 @pytest.fixture
 def tool(checkout):
     def call(*arguments):
@@ -114,6 +134,10 @@ def test_of_one_step_only(tool, checkout):
     ("class", "04", "'class' cannot be the name of a package: it means"),
     ("std", "04", "'std' cannot be the name of a package: it means"),
     ("json", "08", "Python has a module of this name"),
+    ("numpy", "04", "there is a package of this name, which yours would replace"),
+    ("markdown_it_py", "04", "there is a package of this name"),
+    ("test", "04", "there is a package of this name"),
+    ("tests", "04", "a project has a folder or a file of this name"),
     ("a", "08", "'a' cannot be the name of a package: two or more"),
     ("my_", "08", "'my_' cannot be the name of a package"),
     ("my_ops", "03", "chapter 03 is no template; these are: 04, 07"),

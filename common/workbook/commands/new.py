@@ -9,8 +9,10 @@ import keyword
 import re
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
+from workbook.installed import REQUIREMENTS
 from workbook.project import ROOT, CannotRun, read_toml
 from workbook.sheets import Chapter, chapters, find_chapter, source_files
 
@@ -27,6 +29,8 @@ OF_CPP = set(
     "static struct switch template this throw try typedef typeid typename union "
     "unsigned using virtual void volatile while xor "
     "at aten c10 cuda prim std torch wb".split())
+
+OF_PROJECTS = set("build dist docs setup src tests".split())
 
 BARE = ROOT / "common/workbook/bare"
 
@@ -50,7 +54,18 @@ def why_not(name: str) -> str | None:
         return "it means something else in Python, C++ or PyTorch"
     if name in sys.stdlib_module_names:
         return "Python has a module of this name"
+    if name in OF_PROJECTS:
+        return "a project has a folder or a file of this name for something else"
+    if find_spec(name) or hub_name(name) in locked_packages():
+        return "there is a package of this name, which yours would replace"
     return None
+
+
+def locked_packages() -> set[str]:
+    """The packages of PyPI that the workbook itself downloads: the known ones that a
+    learner's environment is likely to have."""
+    return {name for file in REQUIREMENTS.glob("*.txt")
+            for name in re.findall(r"^([\w.-]+)==", file.read_text(), re.M)}
 
 
 def texts(chapter: Chapter, bare: bool) -> dict[str, str]:

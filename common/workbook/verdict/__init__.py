@@ -41,6 +41,7 @@ from workbook.verdict.running import Tests
 from workbook.verdict.subject import Subject
 
 CHANGING_SECONDS = 60  # a check begins anew for so long, while files change
+READ_BYTES = 2**24  # of a file that is larger, size and time tell
 NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "CPATH",
             "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 
@@ -207,9 +208,16 @@ def _kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
 
 def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
     return {"": f"{torch_root()} {test.stat().st_mtime_ns} {seed}",
-            **{str(path.relative_to(folder)):
-               hashlib.sha256(path.read_bytes()).hexdigest()
+            **{str(path.relative_to(folder)): _sum(path)
                for path in source_files(folder)}}
+
+
+def _sum(path: Path) -> str:
+    """What tells a file's contents. No source is so large that it is not read."""
+    stat = path.stat()
+    if stat.st_size > READ_BYTES:
+        return f"{stat.st_size} bytes of {stat.st_mtime_ns}"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _older(built: float, folder: Path, known: dict[str, str],
