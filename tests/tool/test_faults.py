@@ -354,6 +354,38 @@ def test_no_network(bare):
     fault.seen(process.returncode, "could not be installed", 2, process.stderr)
 
 
+NAMES_WITHOUT_ANSWER = """
+set -e
+ip link set lo up
+echo nameserver 127.0.0.1 >"$1/resolv.conf"
+mount --bind "$1/resolv.conf" /etc/resolv.conf
+python3 -c '
+import socket, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+time.sleep(120)' >/dev/null 2>&1 &
+trap "kill $!" EXIT
+set +e
+"$1/workbook/workbook" list
+"""
+
+
+def test_a_name_server_that_does_not_answer(bare, tmp_path):
+    """As behind a firewall: the sentence comes soon after the first try."""
+    process = subprocess.Popen(
+        ["unshare", "-n", "-m", "sh", "-c", NAMES_WITHOUT_ANSWER, "sh", tmp_path],
+        text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={
+            "PATH": os.environ["PATH"], "HOME": str(bare.folder),
+            "PIP_CONFIG_FILE": "/dev/null"})
+    times = {line: time.monotonic() for line in process.stdout}
+    if "Setting up" not in "".join(times):
+        pytest.skip(f"no network name space here: {''.join(times)}")
+    first = next(at for line, at in times.items() if "for CPU" in line)
+    last = next(at for line, at in times.items() if "could not be installed" in line)
+    assert last - first < 20, times
+
+
 def headers_of(folder, torch, old, new):
     """Torch's headers beside a link to its libraries."""
     shutil.copytree(torch / "include/torch/headeronly",
