@@ -6,8 +6,8 @@
 //   --serve          each line of stdin is a library, which cases to run on it,
 //                    in a process of their own, and a KEY, with tabs between;
 //                    "\0ran KEY" says that all of them were run, and when the
-//                    process has ended, "\0ended N KEY" has its status, or minus
-//                    its signal
+//                    process has ended, "\0ended N KEY" has its status, or
+//                    minus its signal
 //   --serve=lasting  the same; a library may be built anew between two lines
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //
@@ -15,9 +15,9 @@
 // symbolizer that reads it, are loaded once, and each process is a fork. (The
 // symbolizer keeps what it has read of a library: --serve=lasting starts none.)
 // Of --reporters=xml --out=FILE the file is empty while the library is loaded,
-// and ends early where the process does. What the library itself prints or writes
-// to that file is not believed: it does not know the KEY, unless it searches the
-// memory of its process.
+// and ends early where the process does. What the library itself prints or
+// writes to that file is not believed: it does not know the KEY, unless it
+// searches the memory of its process.
 //
 // Exit status: 0 passed, 1 failed, 3 the library does not
 // load, 4 a leak, 124 a case took too long.
@@ -157,10 +157,7 @@ namespace {
 
 // Those of `cases`, or all that the arguments ask for.
 int run(
-    int argc,
-    char** argv,
-    const std::string& cases,
-    const std::string& key) {
+    int argc, char** argv, const std::string& cases, const std::string& key) {
   doctest::Context context(1, argv);
   context.setOption("rand-seed", 1);
   context.applyCommandLine(argc, argv);

@@ -60,8 +60,15 @@ def test_a_checkout_that_was_moved(checkout):
 
 
 @pytest.mark.full
-def test_a_compiler_that_is_not_there_breaks_nothing(checkout):
-    assert "/nowhere/c++" in check(checkout, CXX="/nowhere/c++")
+@pytest.mark.parametrize("compiler", ["that is not there", "that CMake refuses"])
+def test_a_compiler_that_fails_breaks_nothing(checkout, tmp_path, compiler):
     solve(checkout)
+    cxx = tmp_path / "c++"
+    if compiler == "that CMake refuses":
+        cxx.write_text('#!/bin/sh\ncase "$*" in *CMake*) exit 1 ;; esac\n'
+                       'exec c++ "$@"\n')
+        cxx.chmod(0o755)
+    text = check(checkout, CXX=str(cxx))
+    assert "00.1 ok" not in text and str(cxx) in text, text
     text = check(checkout)
-    assert "00.1 Fill in the line: pass" in text, text
+    assert "00.1 ok" in text, text
