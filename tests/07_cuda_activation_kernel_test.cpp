@@ -875,7 +875,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "07.3 a multiplication divides, up to 2^31" *
+    "07.3 quotient and remainder are right, up to 2^31" *
     doctest::description("Quotient or remainder is wrong for some numbers.")) {
   const auto divmod =
       function<uint64_t(uint32_t, uint32_t)>("wb07_probe_divmod");
@@ -1179,8 +1179,9 @@ TEST_CASE(
           t.column_stride);
       if (got != wanted) {
         FAIL(
-            "vector_width is " << got << ", and should be " << wanted << ": "
-                               << why);
+            "vector_width is " << got << ", and should be " << wanted
+                               << " element(s) of " << size
+                               << " bytes: " << why);
       }
     };
     const auto rows = [&](int64_t d, int64_t row_stride, int64_t offset = 0) {
@@ -1219,6 +1220,10 @@ TEST_CASE(
       t = rows(4096 - i, 3 * 4096);
       t.up = 4096;
       check(t, fit, begins("the second row of out"));
+      t = rows(4096 + i, 8192 + 2 * wide);
+      t.rows = 1;
+      t.up = 8192;
+      check(t, fit, "a row of d elements must be whole vectors");
     }
     Trace t = traced(size, 0, 256, 4, 4096);
     for (const int64_t column_stride : {2, 0, 4096}) {
@@ -1309,6 +1314,10 @@ TEST_CASE(
                      << " % of its value");
     }
   }
+  REQUIRE_CLEAN(
+      function<int()>("wb07_probe_approximations")() > 0
+          ? ""
+          : "Fast::sigmoid calls neither approx_exp2 nor approx_reciprocal");
   const auto is_fast = function<bool(int)>("wb07_probe_is_fast");
   LOOK_AT("functors.h", "math_for");
   REQUIRE_CLEAN(

@@ -106,13 +106,14 @@ inline std::string first_mistake(Trace t) {
         element % d * static_cast<uint64_t>(t.column_stride) +
         static_cast<uint64_t>(half);
   };
-  // Of `plain`: the thread's own element.
+  // The thread's own element, or vector.
+  const bool plain = t.width == 0;
   const auto has_none = [&](const char* does) {
-    text << self() << " has no element (i = " << thread - 1 << ", n = " << n
+    text << self() << " has no " << (plain ? "element (i = " : "vector (v = ")
+         << thread - 1 << (plain ? ", n = " : ", p.vectors = ") << n / width
          << "), and " << does << " one";
     return text.str();
   };
-  const bool plain = t.width == 0;
   const auto finish = [&] {
     if (width > 1 && wrote && accesses_of_thread < 3) {
       text << self() << " takes its elements one by one: `read` and `store` "
@@ -150,7 +151,7 @@ inline std::string first_mistake(Trace t) {
     const bool output = access.address >= (kInput + kOut) / 2;
     const uint64_t element = (access.address - (output ? kOut : kInput)) / size;
     if (!access.write) {
-      if (plain && thread > n) {
+      if (thread > n / width) {
         return has_none("reads");
       }
       if (output || !has_element(t, element)) {
@@ -167,7 +168,7 @@ inline std::string first_mistake(Trace t) {
     }
     wrote = true;
     if (!output || element >= n) {
-      if (plain && thread > n) {
+      if (thread > n / width) {
         return has_none("writes");
       }
       text << self() << " writes outside the output, at element "

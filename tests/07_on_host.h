@@ -72,10 +72,14 @@ void on_host::run_part(
 
 namespace wb {
 
+inline int approximations = 0; // that were called
+
 inline float approx_exp2(float x) {
+  ++approximations;
   return x < -126 ? 0 : std::exp2(x);
 }
 inline float approx_reciprocal(float x) {
+  ++approximations;
   return std::fabs(x) > 0x1p126f ? 0 : 1 / x;
 }
 

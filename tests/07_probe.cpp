@@ -46,9 +46,11 @@ void asserted(bool holds, const char* condition) {
       std::string_view::npos;
   if (!holds) {
     throw std::runtime_error(
-        of_vector ? "misaligned address: no vector begins where a thread reads "
-                    "or writes one"
-                  : std::string("failed: ") + condition);
+        of_vector
+            ? "misaligned address: thread " + std::to_string(threadIdx.x) +
+                " of block " + std::to_string(blockIdx.x) +
+                " reads or writes a vector where none begins"
+            : std::string("failed: ") + condition);
   }
   if (trace && of_vector) {
     trace->note(trace->to, {0, self(), false, true});
@@ -260,6 +262,10 @@ EXPORT int wb07_probe_width(const Launch& t, int size) {
 
 EXPORT float wb07_probe_fast_sigmoid(float x) {
   return wb::Fast::sigmoid(x);
+}
+
+EXPORT int wb07_probe_approximations() {
+  return wb::approximations;
 }
 
 EXPORT bool wb07_probe_is_fast(int size) {

@@ -1,6 +1,7 @@
 """A learner's mistakes, made on purpose: each gets its class, its line and one
 sentence of help."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -28,7 +29,7 @@ from workbook.verdict import (
     ready,
     running,
 )
-from workbook.verdict.model import HELP, MISSING
+from workbook.verdict.model import DIVIDED, HELP, MISSING
 from workbook.verdict.report import Failure, in_words
 from workbook.verdict.subject import Subject
 
@@ -304,6 +305,7 @@ def test_crash(implementation):
                  "  __builtin_trap(); // the end\n  (void)nowhere;\n")
     verdict = verdict_of(mine, "crash", "01.5", CPP, "the end")
     assert "ILL" in verdict.message[0]
+    assert dataclasses.replace(verdict, message=["ended by FPE"]).help == DIVIDED
 
 
 def test_null_pointer(implementation):

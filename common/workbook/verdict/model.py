@@ -31,6 +31,7 @@ HELP = {
     "timeout": "Is there an endless loop?",
 }
 MISSING = "A missing ; or } often belongs to the line above."
+DIVIDED = "An integer was divided by 0."
 THROWN = "What a destructor or a noexcept function throws ends the process."
 PASS, FAIL, NOT_REACHED = "pass", "fail", "not reached"
 
@@ -61,6 +62,8 @@ class Verdict:
     def help(self) -> str:
         if self.kind == "compile" and re.match("expected |extraneous ", self.first):
             return MISSING
+        if self.kind == "crash" and re.match(r"ended by (SIG)?FPE", self.first):
+            return DIVIDED
         thrown = any(line.startswith("what()") for line in self.message)
         return THROWN if self.kind == "crash" and thrown else HELP[self.kind]
 
