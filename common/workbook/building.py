@@ -27,7 +27,7 @@ from workbook.project import (
 )
 from workbook.sheets import Chapter, open_chapter
 
-CMAKE_CANNOT_BEAR = '";#\\[]|\t\n'  # in the name of a folder
+CMAKE_CANNOT_BEAR = '";#\\|:\t\n'  # in the name of a folder
 
 os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
 
@@ -69,7 +69,8 @@ def builds_cpp(*command: str) -> bool:
                               "int main() { std::cout << 1; }\n")
             if run([*command, source, "-o", f"{folder}/hello"]).returncode != 0:
                 return False
-        write_json(seen, {**known, title: [path, time]})
+        with contextlib.suppress(OSError):  # a full disk: the build says it
+            write_json(seen, {**known, title: [path, time]})
     return True
 
 

@@ -586,7 +586,7 @@ def test_tests_do_not_serve_a_chapter_whose_own_are_not_built(implementation):
 
 @pytest.mark.parametrize("character", building.CMAKE_CANNOT_BEAR)
 def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
-    """The same characters as in the name of a checkout, which ./workbook refuses."""
+    """The same characters as in the name of a checkout, but for brackets."""
     folder = tmp_path / f"a{character}b"
     shutil.copytree(find_chapter("00").solution, folder)
     with pytest.raises(CannotRun, match="CMake cannot bear the name of the folder"):

@@ -279,6 +279,25 @@ while parent > 1:
 
 
 @pytest.mark.full
+def test_grade_survives_odd_names_links_and_results(tool, tmp_path):
+    """A loop of links, a name that begins like an option; JSON behind a link, in a
+    pipe, and in a file that has results."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "-p").mkdir()
+    kept, link = tmp_path / "kept.json", tmp_path / "link.json"
+    kept.write_text("before")
+    link.symlink_to(kept)
+    done = tool("grade", tmp_path / "loop", tmp_path / "-p", "--json", link)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert link.is_symlink()
+    assert [row["kind"] for row in json.loads(kept.read_text())] == 2 * ["no chapter"]
+    done = tool("grade", tmp_path / "-p", "--json", "/dev/stdout")
+    assert '"kind": "no chapter"' in done.stdout, done.stdout
+    for option in ("--seconds", "--memory"):
+        done = tool("grade", tmp_path, option, "-3")
+        assert "must be a number above 0, got -3" in done.stderr
+
+
 def test_grade_does_not_believe_what_a_submission_writes(tool, tmp_path):
     """It writes the report of the tests, or the output of the check, itself."""
     solution = find_chapter("00").solution

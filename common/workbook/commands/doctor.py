@@ -49,8 +49,8 @@ def _rows():
             ("compiler", os.environ.get("CXX", "c++"), "g++"),
             ("cmake", "cmake", "cmake"), ("ninja", "ninja", "ninja-build")):
         version = _version(program)
-        old = name == "cmake" and version and \
-            [int(n) for n in version.split(".")[:2]] < [3, 22]
+        numbers = re.findall(r"\d+", version or "")[:2]
+        old = name == "cmake" and version and list(map(int, numbers)) < [3, 22]
         yield (name, version or "", "ok" if version and not old else "missing",
                "" if version and not old else ("3.22 is needed: " if old else "")
                + f"sudo apt-get install -y {package}")

@@ -15,7 +15,7 @@ import textwrap
 import time
 from pathlib import Path
 
-from workbook.project import ROOT, write_file
+from workbook.project import ROOT, CannotRun, write_file
 from workbook.sheets import chapters
 from workbook.verdict.model import PASS
 
@@ -26,15 +26,15 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
     names = {c.name: c.number for c in chapters()}
     found = []
     for given in map(Path, folders):
-        place = given.resolve()
+        place = Path(os.path.realpath(given))
         if place.name in names:
             mine = [given]
         else:
             mine = sorted(p for p in given.iterdir() if p.name in names and
                           p.is_dir()) if given.is_dir() else []
         who = place.parent.name if place.name in names else place.name
-        found += [(who, names[p.resolve().name], p) for p in mine] or \
-            [(who, "", given)]
+        found += [(who, names[p.name if p.name in names else place.name], p)
+                  for p in mine] or [(who, "", given)]
     return found
 
 
@@ -49,7 +49,7 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
     with tempfile.TemporaryFile("w+", errors="replace") as out, \
             tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(
-            [sys.executable, ROOT / "common", "check", number, "--impl", folder,
+            [sys.executable, ROOT / "common", "check", number, f"--impl={folder}",
              "--json"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
         try:
             while process.poll() is None and not ended:
@@ -84,11 +84,17 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
                 "message": why[:3] or ["it printed no verdict"]}
 
 
+def positive(text: str) -> int:
+    if (number := int(text)) <= 0:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
+    return number
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", metavar="DIR")
-    parser.add_argument("--seconds", type=int, default=120, metavar="N",
+    parser.add_argument("--seconds", type=positive, default=120, metavar="N",
                         help="that a chapter may take (default %(default)s)")
-    parser.add_argument("--memory", type=int, default=4096, metavar="MIB",
+    parser.add_argument("--memory", type=positive, default=4096, metavar="MIB",
                         help="that it may use (default %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write all of it there")
 
@@ -98,8 +104,10 @@ def run(arguments: argparse.Namespace) -> int:
     processes.adopt_orphans()
     rows: list[dict] = []
     file = Path(arguments.json) if arguments.json else None
-    if file:
+    if file and not file.exists():
         write_rows(file, rows)  # a file that cannot be written is seen now
+    elif file and not os.access(file, os.W_OK):
+        raise CannotRun(f"{file} cannot be written")
     print(f"{'who':<20} {'':<2}  {'steps':<7} {'s':>5}  verdict")
     for who, number, folder in submissions(arguments.folders):
         verdict = check(number, folder, arguments.seconds, arguments.memory)
@@ -112,7 +120,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_rows(file: Path, rows: list[dict]) -> None:
-    write_file(file, json.dumps(rows, indent=1) + "\n")
+    """Writes all rows in place of what was there, where a link leads. What is no file,
+    such as /dev/stdout, is written to, again after each row."""
+    text = json.dumps(rows, indent=1) + "\n"
+    if file.exists() and not file.is_file():
+        file.write_text(text)
+    else:
+        write_file(Path(os.path.realpath(file)), text)
 
 
 def describe(row: dict) -> str:
