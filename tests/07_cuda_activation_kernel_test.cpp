@@ -1133,7 +1133,7 @@ TEST_CASE(
         apart.row_stride = far;
         REQUIRE_TRACED(apart);
       }
-      // As many vectors as there may be, in one row, or one in each.
+      // A launch may have so many vectors: in one row, or one in each.
       const int64_t most = int64_t{1} << 31;
       for (const auto& [rows, vectors] :
            {std::pair{int64_t{1}, most},

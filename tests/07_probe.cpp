@@ -41,7 +41,7 @@ void note(bool write, const void* address) {
 }
 
 // `load` and `store` assert that the address is a multiple of a vector.
-void asserted(bool holds, const char* condition) {
+void check_assertion(bool holds, const char* condition) {
   const bool of_vector = std::string_view(condition).find("Vector<T, N>") !=
       std::string_view::npos;
   if (!holds) {
@@ -60,7 +60,7 @@ void asserted(bool holds, const char* condition) {
 } // namespace
 
 #undef KERNEL_ASSERT
-#define KERNEL_ASSERT(condition) asserted(condition, #condition)
+#define KERNEL_ASSERT(condition) check_assertion(condition, #condition)
 
 #include "backward.h"
 #include "cuda_inputs.h"

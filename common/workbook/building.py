@@ -57,8 +57,8 @@ def chosen_compiler() -> str:
 
 
 def builds_cpp(*command: str) -> bool:
-    """Whether a compiler builds a program that uses the C++ library. What did is
-    remembered, as long as the compiler is the same file."""
+    """Returns whether a compiler builds a program that uses the C++ library. One that
+    did is remembered, as long as its file is the same."""
     path = shutil.which(command[0]) or ""
     seen, title = BUILD / "compilers.json", shlex.join(command)
     known, time = read_json(seen), os.stat(path).st_mtime
@@ -123,12 +123,15 @@ def implementation_build(folder: Path) -> Path:
     return BUILD / "learn" / by_place(folder)
 
 
-def by_place(folder: Path) -> str:
-    """Returns its name, and what tells it from another folder of that name, also in
-    a copy of this checkout."""
+def refuse_odd_name(folder: Path) -> None:
     if odd := set(str(folder.resolve())) & set(CMAKE_CANNOT_BEAR):
         raise CannotRun(f"CMake cannot bear the name of the folder {str(folder)!r}: "
                         f"move it to one without {repr(odd.pop())[1:-1]}")
+
+
+def by_place(folder: Path) -> str:
+    """Returns its name, and what tells it from another folder of that name, also in
+    a copy of this checkout."""
     place = f"{folder.resolve()} of {ROOT}"
     digest = hashlib.sha256(place.encode()).hexdigest()[:8]
     return f"{folder.name}-{digest}"
@@ -137,6 +140,7 @@ def by_place(folder: Path) -> str:
 def configure(chapter: Chapter, folder: Path,
               build: Path) -> subprocess.CompletedProcess | None:
     """Configures an implementation as a project of its own, if need be."""
+    refuse_odd_name(folder)
     python = chapter.steps_in_python.exists()  # its product is the build as it is
     cxx = chosen_compiler() if python else compiler()
     if is_configured(build, cxx):

@@ -112,7 +112,8 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
 
 
 def has_relative_link(folder: Path) -> bool:
-    """Whether it is, or holds, a link that would lead elsewhere from another place."""
+    """Returns whether the folder is, or holds, a link that would lead elsewhere from
+    another place."""
     return any(path.is_symlink() and not path.readlink().is_absolute()
                for path in (folder, *folder.rglob("*")))
 

@@ -195,8 +195,8 @@ def sizes(groups: list[dict]) -> tuple[plt.Figure, str]:
 
 
 def on_gpu(groups: list[dict]) -> tuple[plt.Figure, str]:
-    """The chapter's steps, and the peers: time over that of the same traffic, by
-    the bytes that are moved. bfloat16."""
+    """Draws the time of the chapter's steps, and of the peers, over that of the same
+    traffic, by the bytes that are moved. bfloat16."""
     groups = by_size(groups, ("bfloat16",))
     figure, panels = plt.subplots(2, figsize=(WIDTH, 7), squeeze=False, sharex=True)
     peers = [n for n in GPU_PEERS if "PDL" not in n]

@@ -106,8 +106,8 @@ GPU_STEPS = ["plain", "32 bits", "16 bytes", "fast arithmetic"]
 
 
 def over_traffic(group: dict) -> dict[str, float]:
-    """{member: its time over that of the same traffic}; where the floor is an empty
-    kernel, both were measured over that."""
+    """Returns {member: its time over that of the same traffic}. Where the floor is an
+    empty kernel, both were measured over that."""
     ratios = {m["name"]: m["ratio"] for m in group["members"]}
     return {name: ratio / ratios["same traffic"] for name, ratio in ratios.items()}
 
@@ -118,7 +118,7 @@ def by_size(groups: list[dict], dtypes: Iterable[str]) -> list[dict]:
 
 
 def amount(size: float) -> str:
-    """Of bytes: 4.2 KB, 88 MB."""
+    """Returns a number of bytes as 4.2 KB or 88 MB."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if size >= factor:
             return f"{size / factor:.{1 if size < 10 * factor else 0}f} {unit}"
@@ -139,43 +139,42 @@ def on_gpu(groups: list[dict]) -> str:
                   "solution over empty"], rows)
 
 
-def gpu_steps() -> str:
+def gpu(what: str) -> str:
+    """Returns what else was measured of chapter 07: steps, variants or networks."""
     result = measured(RESULTS / "07_cuda_activation_kernel.json")
     if result is None:
         return NOT_MEASURED
+    title, text = {"steps": of_steps, "variants": of_variants,
+                   "networks": of_networks}[what](result)
+    return f"{title}. {of(result)}\n\n{text}"
+
+
+def of_steps(result: dict) -> tuple[str, str]:
     rows = [[group["shape"], amount(group["bytes"]), *(
         f"{over_traffic(group)[name]:.2f}" for name in GPU_STEPS)]
         for group in by_size(result["groups"], ("bfloat16",))]
-    return f"Time over that of the same traffic, bfloat16. {of(result)}\n\n" + \
+    return "Time over that of the same traffic, bfloat16", \
         table(["rows x d", "moved", *GPU_STEPS], rows)
 
 
-def gpu_variants() -> str:
-    """Each over the solution: alone in a graph, by size."""
-    result = measured(RESULTS / "07_cuda_activation_kernel.json")
-    if result is None:
-        return NOT_MEASURED
+def of_variants(result: dict) -> tuple[str, str]:
     groups = result["variants"]
     found = [{m["name"]: f"{m['ratio']:.2f}" for m in g["members"]} for g in groups]
     names = dict.fromkeys(name for group in found for name in group)
-    return f"Time over the solution's, bfloat16. {of(result)}\n\n" + table(
+    return "Time over the solution's, bfloat16", table(
         ["variant", *(amount(g["bytes"]) for g in groups)],
         [[name, *(group.get(name, "") for group in found)]
          for name in names if name != "solution"])
 
 
-def gpu_networks() -> str:
-    """A layer of matrix product, op, matrix product: over the solution's graph."""
-    result = measured(RESULTS / "07_cuda_activation_kernel.json")
-    if result is None:
-        return NOT_MEASURED
+def of_networks(result: dict) -> tuple[str, str]:
     found = [{m["name"]: m for m in g["members"]} for g in result["networks"]]
 
     def cell(group, name):
         member = group[name]
         return f"{member['ratio']:.3f} ({member['seconds'] * 1e6:.1f} µs)"
     names = [n for n in found[0] if not n.startswith("launched: ")]
-    return f"A layer's time over that with the solution. {of(result)}\n\n" + table(
+    return "A layer's time over that with the solution", table(
         ["between the products"] + [
             f"{g['shape']}, {how}" for g in result["networks"]
             for how in ("graph", "launched")],

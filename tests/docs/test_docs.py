@@ -13,6 +13,7 @@ import pytest
 import parts
 import pictures
 import reports
+import tables
 from tables import RESULTS, by_version
 from workbook import cli
 from workbook.project import ROOT
@@ -259,6 +260,21 @@ def test_a_variant_is_drawn_as_it_is_made():
     assert drawn == files | {"metadata.json"}
 
 
+def test_pictures_say_what_the_results_say(monkeypatch):
+    one = {"headers": "2.13.0", "target": "2.10", "needs_libtorch": True}
+    results = {"matrix": {
+        "built_once_with": "2.13.0", "versions": ["2.10.0", "2.11.0"],
+        "refused": [{"torch": "2.9.1"}],
+        "builds": [{**one, "runs": {"2.10.0": "pass", "2.11.0": "pass"}},
+                   {**one, "runs": {"2.10.0": "pass", "2.11.0": "status 1"}}]}}
+    monkeypatch.setattr(pictures, "read", results.__getitem__)
+    text = pictures.one_binary()
+    for label in ("2.9.1: refused", "2.10.0: passes", "2.11.0: 1 of 2"):
+        assert f"libtorch {label}" in text
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="no Graphviz: apt-get install "
+                    "graphviz")
 def test_a_picture_is_drawn_again_alike(tmp_path):
     """The words and the shades, whatever Graphviz it is."""
     for name, source in pictures.sources().items():
@@ -283,6 +299,64 @@ def test_page_04_says_in_words_what_its_benchmark_counted():
         f"{ratio['TORCH_BOX']:.2f}." in text
     percent = f"{checked / by_hand - 1:.0%}".replace("%", " %")
     assert f"of them together are {percent} of a hand-boxed call" in text
+
+
+def flat_text(path):
+    return " ".join((ROOT / path).read_text().split())
+
+
+def test_page_07_says_in_words_how_many_instructions_were_counted():
+    rows = tables.read("sass")["rows"]
+    plain, narrow, wide, fast = (
+        row["per_element"] for row in rows if row["version"] in tables.GPU_STEPS)
+    page = flat_text("docs/07_cuda_activation_kernel.md")
+    sheet = flat_text("chapters/07_cuda_activation_kernel/README.md")
+    for text, where in (
+            (f"and {narrow:.0f} instructions become {wide}.", page),
+            (f"with them {wide} instructions become {fast}:", page),
+            (f"takes {plain:.0f} instructions an element", sheet),
+            (f"one element a thread it counts {narrow:.0f} instructions", sheet),
+            (f"{wide} instructions for each instead of {narrow:.0f}", sheet),
+            (f"With them it takes {fast}.", sheet)):
+        assert text in where, text
+
+
+def test_page_07_says_in_words_what_was_measured():
+    result = tables.read("07_cuda_activation_kernel")
+    page = flat_text("docs/07_cuda_activation_kernel.md")
+    over = [(g, tables.over_traffic(g)) for g in result["groups"]]
+    large = [of["solution"] for g, of in over if g["bytes"] > 6e8]
+    small = [of for g, of in over if "empty" in of and g["dtype"] != "float"]
+    variants = [{m["name"]: m for m in g["members"]} for g in result["variants"]]
+    of_large = variants[-1]
+    networks = [{m["name"]: m["seconds"] * 1e6 for m in g["members"]}
+                for g in result["networks"]]
+    layer = networks[0]
+    saved = layer["launched: solution"] - layer["launched: overlap: waits, releases"]
+    blocks, = {f"{16384 * 14336 / n / 128 / of_large[name]['seconds'] / 1e9:.1f}"
+               for n, name in ((1, "2 bytes"), (2, "4 bytes"))}
+    registers, = {c["metrics"]["launch__registers_per_thread"].split()[0]
+                  for c in result["parts"]["profile"]["commands"]}
+
+    def span(words, values, scale=1):
+        return words.format(min(values) * scale, max(values) * scale)
+    for text in (
+            f"at most {max(large):.3f} times as long as the floor",
+            span("Missed, with {:.1f} to {:.1f} in 16 bits",
+                 [of["solution"] / of["empty"] for of in small]),
+            span("the floor alone takes {:.1f} to {:.1f} times as long",
+                 [1 / of["empty"] for of in small]),
+            span("the solution is within {:.0f} to {:.0f} % of the floor",
+                 [of["solution"] - 1 for of in small], 100),
+            span("{:.0f} to {:.0f} % faster below 1 MB in 16 bits",
+                 [of["solution"] / of["torch.compile"] - 1 for of in small], 100),
+            "takes {:.2f} times as long as with 16 on a large tensor, with 4 bytes "
+            "{:.1f} times, and with one element of 2 bytes {:.1f} times".format(
+                *(of_large[n]["ratio"] for n in ("8 bytes", "4 bytes", "2 bytes"))),
+            f"Either way {blocks} billion blocks of 128 threads begin in a second",
+            f"It takes {registers} registers in 16 bits",
+            f"overlap saves {saved:.1f} µs of a layer"):
+        assert text in page, text
 
 
 def test_the_changelog_begins_with_the_version():

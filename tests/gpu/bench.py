@@ -20,14 +20,14 @@ not run.
 
 import argparse
 import ctypes
-import json
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from device import NO_GPU, exact, ulps
+from device import exact, has_gpu, ulps
+from measure import write
 
 EMPTY, COPY, MINE, AGAIN = "empty", "same traffic", "solution", "solution again"
 STEPS = ["plain", "32 bits", "16 bytes", "fast arithmetic"]
@@ -108,8 +108,19 @@ class Run:
         self.torch.ops.aten.silu.out(x[:, :d], out=out)
         out.mul_(x[:, d:])
 
+    def _solution(self, x, out):
+        self.torch.ops.wb07.silu_and_mul.out(out, x)
+
+    def _seconds(self, run) -> float:
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3
+
     def _plan(self, size: int) -> tuple[int, int]:
-        """How many buffers there are, and calls in a graph."""
+        """Returns how many buffers there are, and calls in a graph."""
         copies = 1 if size >= self.cache else min(512, -(-self.cache // size))
         return copies, max(copies, 64 if size <= SMALL else 4)
 
@@ -125,13 +136,9 @@ class Run:
     def _calls(self, dtype: str, small: bool) -> dict:
         """{member: call(input, out)}, the floor first."""
         torch = self.torch
-
-        def mine(x, out):
-            torch.ops.wb07.silu_and_mul.out(out, x)
-
         names = [*([EMPTY, COPY] if small else [COPY]), *STEPS]
         found = {name: self._of_version(name, dtype) for name in names}
-        found.update({MINE: mine, AGAIN: mine, "ATen": self._aten})
+        found.update({MINE: self._solution, AGAIN: self._solution, "ATen": self._aten})
         try:
             import triton  # noqa: F401
             torch._dynamo.reset()  # a shape is compiled for itself
@@ -184,13 +191,7 @@ class Run:
         graphs, blocks = {}, {}
 
         def seconds(name):
-            begin, end = (torch.cuda.Event(enable_timing=True)
-                          for _ in range(2))
-            begin.record()
-            graphs[name].replay()
-            end.record()
-            end.synchronize()
-            return begin.elapsed_time(end) / 1e3 / nodes
+            return self._seconds(graphs[name].replay) / nodes
 
         members = self._calls(dtype, small)
         for name, sizes in ENGINES.items():
@@ -249,14 +250,9 @@ def main() -> int:
                         help="no shape is begun after that")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    try:
-        import torch
-        there = torch.cuda.is_available()
-    except ImportError:
-        there = False
-    if not there:
-        print(NO_GPU)
+    if not has_gpu():
         return 77
+    import torch
     begin = time.monotonic()
     run = Run(options)
     result: dict = {"groups": [], "left_out": []}
@@ -277,9 +273,7 @@ def main() -> int:
             print(wrong[-1], flush=True)
         torch.cuda.empty_cache()
         if options.json:
-            part = options.json.with_suffix(".part")
-            part.write_text(json.dumps(result, indent=1) + "\n")
-            part.replace(options.json)
+            write(options.json, result)
     if result["left_out"]:
         print("left out:", ", ".join(result["left_out"]))
     return 1 if wrong else 0

@@ -15,7 +15,17 @@ import argparse
 import math
 import sys
 
-NO_GPU = "compiled, not run: there is no GPU here that torch can use"
+
+def has_gpu() -> bool:
+    """Returns whether torch can use a GPU here; prints it if not."""
+    try:
+        import torch
+        if torch.cuda.is_available():
+            return True
+    except ImportError:
+        pass
+    print("compiled, not run: there is no GPU here that torch can use")
+    return False
 
 
 def bound(op: str, dtype) -> float:
@@ -193,14 +203,9 @@ def main() -> int:
     parser.add_argument("--first-in-capture", action="store_true")
     parser.add_argument("--once", nargs=3, metavar=("ROWS", "D", "DTYPE"))
     options = parser.parse_args()
-    try:
-        import torch
-        there = torch.cuda.is_available()
-    except ImportError:
-        there = False
-    if not there:
-        print(NO_GPU)
+    if not has_gpu():
         return 77
+    import torch
     torch.ops.load_library(options.library)
     torch.manual_seed(1)
     if options.once:

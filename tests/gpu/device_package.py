@@ -12,7 +12,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from device import NO_GPU, bound, gates, ulps
+from device import bound, gates, has_gpu, ulps
 
 
 def load(folder: Path):
@@ -150,14 +150,9 @@ def check_kernelize(package) -> bool:
 
 def main() -> int:
     folder = Path(sys.argv[1]).resolve()
-    try:
-        import torch
-        there = torch.cuda.is_available()
-    except ImportError:
-        there = False
-    if not there:
-        print(NO_GPU)
+    if not has_gpu():
         return 77
+    import torch
     torch.manual_seed(1)
     package = load(folder)
     check_first_capture(package)

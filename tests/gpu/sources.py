@@ -1,5 +1,5 @@
-"""What a measurement is of: the hashes of the kernels' code. A result is shown only
-while the tree has the same.
+"""Hashes the code of the kernels that are measured. A page shows a result only while
+the tree has the same code.
 
     sources.py FILE      writes them, for measure.py
 """
@@ -16,12 +16,12 @@ FOLDERS = ["solutions/07_cuda_activation_kernel",
 
 
 def code_of(path: Path) -> str:
-    """What is compiled: without comments, and as one line."""
+    """Returns what is compiled: the text without comments, as one line."""
     return " ".join(re.sub(r"//.*", "", path.read_text()).split())
 
 
 def hashes(root: Path = ROOT) -> dict[str, str]:
-    """{path: SHA-256} of the code of each .cu and .h."""
+    """Returns {path: SHA-256} of the code of each .cu and .h."""
     return {path.relative_to(root).as_posix():
             hashlib.sha256(code_of(path).encode()).hexdigest()
             for folder in FOLDERS

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cuda/std/tuple>
+#include <type_traits>
 
 using namespace wb;
 
@@ -22,23 +23,13 @@ enum Write { kWrite, kWriteStreaming };
 enum Overlap { kAlone, kWait, kWaitAndRelease };
 
 template <int Bytes>
-struct Word;
-template <>
-struct Word<2> {
-  using type = uint16_t;
-};
-template <>
-struct Word<4> {
-  using type = uint32_t;
-};
-template <>
-struct Word<8> {
-  using type = uint2;
-};
-template <>
-struct Word<16> {
-  using type = uint4;
-};
+using Word = std::conditional_t<
+    Bytes == 16,
+    uint4,
+    std::conditional_t<
+        Bytes == 8,
+        uint2,
+        std::conditional_t<Bytes == 4, uint32_t, uint16_t>>>;
 
 template <Read how, typename V>
 __device__ V read(const V* from) {
@@ -176,7 +167,7 @@ template <
     bool stays,
     Overlap overlap>
 cudaError_t run(const Shape& s) {
-  using V = typename Word<Bytes>::type;
+  using V = Word<Bytes>;
   const auto row = static_cast<uint32_t>(s.d * 2 / Bytes);
   const auto vectors = static_cast<uint32_t>(s.rows * row / W);
   const auto tile = static_cast<uint32_t>(K * s.threads);

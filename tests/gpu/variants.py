@@ -13,16 +13,16 @@ queued. Exit status 77: there is no GPU.
 
 import argparse
 import ctypes
-import json
 import sys
 from pathlib import Path
 
 import bench
-from device import NO_GPU
+from device import has_gpu
+from measure import write
 
-# Vectors a thread, bytes of a vector, threads a block, how it reads and writes (0:
-# plainly, 1: evict first, 2: past L1), blocks a multiprocessor that stay, overlap
-# (1: waits, 2: and lets the next launch begin). The solution is 1, 16, 128, 0, ...
+# Each has: vectors a thread, bytes of a vector, threads a block, how it reads and
+# writes (0: plainly, 1: evicted first, 2: past L1), blocks a multiprocessor that stay,
+# overlap (1: waits, 2: and lets the next launch begin). The solution is 1, 16, 128, 0.
 VARIANTS = {
     "two vectors in flight": (2, 16, 128, 0, 0, 0, 0),
     "four vectors in flight": (4, 16, 128, 0, 0, 0, 0),
@@ -87,9 +87,6 @@ class Run(bench.Run):
         code = self.transform(x.data_ptr(), out.data_ptr(), out.numel(),
                               self._stream())
         assert code == 0, code
-
-    def _solution(self, x, out):
-        self.torch.ops.wb07.silu_and_mul.out(out, x)
 
     def shape(self, rows: int, d: int) -> dict:
         torch = self.torch
@@ -162,14 +159,6 @@ class Run(bench.Run):
             return self._seconds(runs[name]) / layers
         return self._result(f"{rows} x {width} x {d}", runs, seconds, layers=layers)
 
-    def _seconds(self, run) -> float:
-        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / 1e3
-
     def _result(self, shape: str, names, seconds, **more) -> dict:
         for name in names:
             seconds(name)
@@ -189,13 +178,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.quick = False
-    try:
-        import torch
-        there = torch.cuda.is_available()
-    except ImportError:
-        there = False
-    if not there:
-        print(NO_GPU)
+    if not has_gpu():
         return 77
     run = Run(options)
     result: dict = {"variants": [], "networks": []}
@@ -208,9 +191,9 @@ def main() -> int:
             except Exception as error:  # the others go on
                 wrong.append(f"{shape}: {error!r}")
                 print(wrong[-1], flush=True)
-            torch.cuda.empty_cache()
+            run.torch.cuda.empty_cache()
             if options.json:
-                options.json.write_text(json.dumps(result, indent=1) + "\n")
+                write(options.json, result)
     return 1 if wrong else 0
 
 

@@ -108,25 +108,27 @@ def run(arguments: argparse.Namespace) -> int:
         write_rows(file, rows)  # a file that cannot be written is seen now
     elif file and not os.access(file, os.W_OK):
         raise CannotRun(f"{file} cannot be written")
+    grows = file and file.is_file()  # a pipe or a device gets all at the end
     print(f"{'who':<20} {'':<2}  {'steps':<7} {'s':>5}  verdict")
     for who, number, folder in submissions(arguments.folders):
         verdict = check(number, folder, arguments.seconds, arguments.memory)
         rows.append({"who": who, "folder": str(folder), "chapter": number,
                      **{k: v for k, v in verdict.items() if k != "chapter"}})
-        if file:
+        if file and grows:
             write_rows(file, rows)
         print(describe(rows[-1]), flush=True)
+    if file and not grows:
+        file.write_text(as_json(rows))
     return 0 if all(r["kind"] == "pass" for r in rows) else 1
 
 
 def write_rows(file: Path, rows: list[dict]) -> None:
-    """Writes all rows in place of what was there, where a link leads. What is no file,
-    such as /dev/stdout, is written to, again after each row."""
-    text = json.dumps(rows, indent=1) + "\n"
-    if file.exists() and not file.is_file():
-        file.write_text(text)
-    else:
-        write_file(Path(os.path.realpath(file)), text)
+    """Writes all rows in place of what was there, where a link leads."""
+    write_file(Path(os.path.realpath(file)), as_json(rows))
+
+
+def as_json(rows: list[dict]) -> str:
+    return json.dumps(rows, indent=1) + "\n"
 
 
 def describe(row: dict) -> str:

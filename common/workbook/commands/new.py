@@ -62,8 +62,8 @@ def why_not(name: str) -> str | None:
 
 
 def locked_packages() -> set[str]:
-    """The packages of PyPI that the workbook itself downloads: the known ones that a
-    learner's environment is likely to have."""
+    """Returns the packages of PyPI that the workbook downloads, which a learner's
+    environment is likely to have."""
     return {name for file in REQUIREMENTS.glob("*.txt")
             for name in re.findall(r"^([\w.-]+)==", file.read_text(), re.M)}
 

@@ -213,7 +213,8 @@ def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
 
 
 def _sum(path: Path) -> str:
-    """What tells a file's contents. No source is so large that it is not read."""
+    """Returns what changes when a file does. A file that is too large for a source is
+    not read: its size and time tell."""
     stat = path.stat()
     if stat.st_size > READ_BYTES:
         return f"{stat.st_size} bytes of {stat.st_mtime_ns}"
