@@ -18,7 +18,7 @@ def mend_streams() -> None:
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command is imported
     mend_streams()
-    from workbook import cli
+    import cli
     return cli.main(sys.argv[1:])
 
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes each NAME.txt here anew: the versions and hashes of what NAME.in asks for,
-# and of all that this needs, for each Python since 3.10. pip takes no other files.
+# Writes each NAME.txt anew, here and in the folder of the tools' package: the versions
+# and hashes of what NAME.in asks for, and of all that this needs, for each Python
+# since 3.10. pip takes no other files.
 #
 # All sets are resolved together first, so that a package has one version in all of
 # them. What NAME.in leaves open becomes the newest. uv does not read pip's
@@ -16,11 +17,13 @@ resolve() {
     --custom-compile-command requirements/renew.sh "$@"
 }
 
-resolve ./*.in -o "$new/all"
-for source in *.in; do
+set -- ./*.in ../common/abi/torch_stable_abi/requirements/*.in
+resolve "$@" -o "$new/all"
+for source in "$@"; do
+  target=${source%.in}.txt
   # Of torch, version and index are locked: see torch.in.
   resolve "$source" --constraints "$new/all" --generate-hashes \
-    --no-emit-package torch -o "$new/${source%.in}.txt"
-  echo "${source%.in}.txt: $(grep -c '^[^ #]' "$new/${source%.in}.txt") packages"
+    --no-emit-package torch -o "$new/lock"
+  mv "$new/lock" "$target"
+  echo "$target: $(grep -c '^[^ #]' "$target") packages"
 done
-mv "$new"/*.txt .

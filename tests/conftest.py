@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 
+from base.project import ROOT
+from base.sheets import find_chapter
 from support import Implementation
-from workbook.project import ROOT
-from workbook.sheets import find_chapter
 
 READY = ROOT / ".venv/torch-root"
 if READY.exists():  # else it is said what to do
@@ -22,16 +22,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Files whose tests build in the checkout's folders, and wait for each other; and
 # those whose tests share nothing.
-IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher_test",
-               "06_version_gating_test", "test_docs", "test_workshop"}
+IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher", "06_version_gating",
+               "test_docs", "test_workshop"}
 SHARE_NOTHING = {"test_alone"}
 # Those that take minutes come first, those that fill what is left last.
 LONG = {"test_commands", "test_stress", "test_trace", "test_aarch64",
-        "08_hub_packaging_test"}
+        "08_hub_packaging", "test_matrix"}
 # Those that check variants of a chapter, one after the other in one place; what
 # tells which.
-CHECK_VARIANTS = {"test_ladder", "test_mutants", "test_alternatives",
-                  "test_verdicts", "test_check"}
+CHECK_VARIANTS = {"test_ladder", "test_mistakes", "test_check"}
 CHAPTER = re.compile(r"""\[(\d\d)|implementation\("(\d\d)"\)""")
 
 
@@ -103,6 +102,13 @@ def pytest_configure(config):
         config.pluginmanager.register(StepsReport(file))
 
 
+def name_of_tests(path):
+    """Returns the name of a file of tests, or that of the chapter whose tests it
+    has."""
+    chapter = path.parent.name
+    return chapter if chapter[:2].isdigit() else path.stem
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--full"):
@@ -111,15 +117,15 @@ def pytest_collection_modifyitems(config, items):
     # that only what changes is compiled; so does a file, which makes once what its
     # tests need.
     for item in items:
-        file = item.path.stem
+        file = name_of_tests(item.path)
         chapter = file in CHECK_VARIANTS and CHAPTER.search(
             item.name + inspect.getsource(item.function))
         item.add_marker(pytest.mark.xdist_group(
             chapter[chapter.lastindex] if chapter
             else "the checkout" if file in IN_CHECKOUT
             else item.name if file in SHARE_NOTHING else file))
-    items.sort(key=lambda item: (item.path.stem in SHARE_NOTHING) -
-               (item.path.stem in LONG))
+    items.sort(key=lambda item: (name_of_tests(item.path) in SHARE_NOTHING) -
+               (name_of_tests(item.path) in LONG))
 
 
 @pytest.fixture

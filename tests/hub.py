@@ -11,7 +11,7 @@ import traceback
 
 import pytest
 
-from workbook.installed import torch_root
+from torch_stable_abi.libtorch.installed import torch_root
 
 # manylinux_2_28: the newest version of each that AlmaLinux 8 has.
 NEWEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11),

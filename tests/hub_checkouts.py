@@ -25,7 +25,8 @@ from pathlib import Path
 
 import torch
 
-from workbook.project import ROOT, read_toml
+from base.project import ROOT
+from torch_stable_abi.files import read_toml
 
 PACKAGE = ROOT / "solutions/08_hub_packaging"
 BUILT = ROOT / "build/release/solutions/08_hub_packaging"

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pexpect
 
-from workbook import verdict
-from workbook.building import library_of
-from workbook.installed import torch_root
-from workbook.project import ROOT
-from workbook.sheets import Chapter, source_files
-from workbook.verdict.running import Tests
+from base.project import ROOT
+from base.requirements import OF_PACKAGE, REQUIREMENTS
+from base.sheets import Chapter, source_files
+from learn import verdict
+from learn.verdict.running import Tests
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.projects import library_of
 
 
 def passes(*command, **options) -> str:
@@ -47,6 +48,13 @@ def copy_checkout(folder: Path, with_venv: bool = True) -> Path:
     if with_venv:
         (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
+
+
+def copy_set_up(folder: Path) -> None:
+    """Copies what ./workbook needs for setting up, and no tool."""
+    for path in (REQUIREMENTS, OF_PACKAGE):
+        shutil.copytree(path, folder / path.relative_to(ROOT))
+    shutil.copy(ROOT / "workbook", folder)
 
 
 def at_once(*calls):

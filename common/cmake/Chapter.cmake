@@ -1,6 +1,6 @@
 # add_chapter(NN_name [TORCH] [ALLOCATIONS] [INTERPOSED])
 #
-# Builds tests/NN_name_test.cpp and tests/NN_name_bench.cpp, configures
+# Builds NN_name_test and NN_name_bench from tests/NN_name, configures
 # solutions/NN_name as a project of its own, and registers the tests NN.solution
 # and NN.bench. With TORCH the test is linked with libtorch; with ALLOCATIONS its
 # operator new tells the ledger, and with INTERPOSED it sees the calls by name.
@@ -18,7 +18,7 @@ function(add_chapter name)
   string(SUBSTRING ${name} 0 2 number)
   string(SUBSTRING ${name} 3 -1 project)
 
-  add_executable(${name}_test ${name}_test.cpp)
+  add_executable(${name}_test ${name}/steps.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing)
   if(arg_ALLOCATIONS OR arg_INTERPOSED)
     target_link_libraries(${name}_test PRIVATE workbook_allocations)
@@ -34,7 +34,7 @@ function(add_chapter name)
   set(library ${solution}/lib${project}.so)
   set(outside ${CMAKE_PROJECT_INCLUDE})
   set(from_outside)
-  set(probe ${CMAKE_CURRENT_SOURCE_DIR}/${number}_probe.cpp)
+  set(probe ${CMAKE_CURRENT_SOURCE_DIR}/${name}/probe.cpp)
   if(EXISTS ${probe})
     set(library ${solution}/libprobe.so)
     list(APPEND from_outside -DWORKBOOK_PROBE:FILEPATH=${probe})
@@ -63,8 +63,8 @@ function(add_chapter name)
   add_test(NAME ${number}.solution
     COMMAND ${name}_test --library=${library})
 
-  if(WORKBOOK_BENCH AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${name}_bench.cpp)
-    add_executable(${name}_bench ${name}_bench.cpp)
+  if(WORKBOOK_BENCH AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/bench.cpp)
+    add_executable(${name}_bench ${name}/bench.cpp)
     target_link_libraries(${name}_bench PRIVATE workbook_bench workbook_torch)
     add_test(NAME ${number}.bench
       COMMAND ${name}_bench --library=${library} --quick)
@@ -72,17 +72,16 @@ function(add_chapter name)
 endfunction()
 
 # A chapter whose product is loaded by Python, and its steps are tested there.
-# What tests/NN_name_test.cpp has is run by ./workbook matrix on every libtorch.
+# The tests of what it registers are C++, and run on every libtorch.
 function(add_python_chapter name)
   if(CMAKE_PROJECT_INCLUDE)
     return() # sanitizers are for libraries that a test loads
   endif()
-  add_executable(${name}_test ${name}_test.cpp)
+  add_executable(${name}_test ${name}/package.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing workbook_torch)
   set_target_properties(${name}_test PROPERTIES ENABLE_EXPORTS ON)
   if(WORKBOOK_BENCH) # in Python too; this is its floor
-    string(SUBSTRING ${name} 0 2 number)
-    add_library(${name}_bench MODULE ${number}_floor.cpp)
+    add_library(${name}_bench MODULE ${name}/floor.cpp)
     target_link_libraries(${name}_bench PRIVATE workbook_torch)
     set_target_properties(${name}_bench PROPERTIES PREFIX "" CXX_STANDARD 17)
   endif()

@@ -1,4 +1,4 @@
-# A chapter whose product is a header is tested through tests/NN_probe.cpp: it
+# A chapter whose product is a header is tested through tests/NN_name/probe.cpp: it
 # includes the header from the folder under test and registers probing ops. This
 # adds it, from outside, to the folder's own build.
 function(workbook_add_probe)

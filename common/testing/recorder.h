@@ -3,7 +3,7 @@
 // tells the recorder, and a function says how often a block was released.
 #pragma once
 
-#include "slots.h"
+#include "trace/slots.h"
 
 #include <cstddef>
 #include <string>

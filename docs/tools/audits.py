@@ -20,11 +20,11 @@ from pathlib import Path
 
 from torch_abi_audit import inspect_package
 
-from workbook.audit import checks, subject
-from workbook.commands.audit import text
-from workbook.libtorch import surface
-from workbook.libtorch.versions import numbers
-from workbook.project import ROOT
+from base.project import ROOT
+from torch_stable_abi.audit import checks, subject
+from torch_stable_abi.commands.audit import text
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.libtorch.versions import numbers
 
 SHOWN = "vllm-gguf-plugin"
 WHEELS = """

@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from workbook import stamp
-from workbook.installed import torch_root, torch_version
-from workbook.project import ROOT
+from base import stamp
+from base.project import ROOT
+from torch_stable_abi.libtorch.installed import torch_root, torch_version
 
 # Of instructions on 64 bytes two begin in a cycle; a division takes one of the two
 # units for 16 cycles. (Intel's optimization manual, and uops.info for Ice Lake and

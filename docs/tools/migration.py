@@ -1,15 +1,10 @@
-"""The rows of tests/docs/migration.toml and ops.toml, as a page shows them: what
-goes and what comes, as a diff, and a note."""
+"""The rows of torch_stable_abi.migration, as a page shows them: what goes and what
+comes, as a diff, and a note."""
 
 import textwrap
 
-from workbook.project import ROOT, read_toml
-
-ROWS = read_toml(ROOT / "tests/docs/migration.toml")["row"]
-OPS = read_toml(ROOT / "tests/docs/ops.toml")["op"]
-for row in ROWS:
-    row.setdefault("headers", "2.10")
-    row.setdefault("target", "2.10")
+import base  # noqa: F401  (lets the package be imported)
+from torch_stable_abi.migration import OPS, ROWS
 
 
 def since(row: dict) -> str:

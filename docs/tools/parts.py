@@ -23,7 +23,7 @@ import pictures
 import porting
 import reports
 import tables
-from workbook.project import ROOT
+from base.project import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PART = re.compile(r"^<!-- begin: (.+?) -->\n(.*?)^<!-- end -->$", re.M | re.S)

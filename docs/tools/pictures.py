@@ -10,8 +10,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from base.project import ROOT
 from tables import RESULTS, measured, of, read
-from workbook.project import ROOT
 
 PICTURES = ROOT / "docs/pictures"
 HERE = Path(__file__).parent

@@ -6,9 +6,9 @@ import difflib
 import re
 from pathlib import Path
 
+from base.project import ROOT
 from tables import read
 from tables import table as grid
-from workbook.project import ROOT
 
 STEPS = sorted((ROOT / "docs/porting").glob("step_*"))
 

@@ -1,12 +1,14 @@
-"""Parts of the reference pages: the errors, from tests/errors/errors.toml and
-what tests/errors has recorded; the pitfalls, from mutants.toml and the sheets;
+"""Parts of the reference pages: the errors, from tests/abi/snippets.toml and what
+tests/abi has recorded; the pitfalls, from each mistakes.toml and the sheets;
 which result is written by which command; and the README's table of chapters."""
 
 import re
 
-from tables import read, table
-from workbook.project import ROOT, read_toml
-from workbook.sheets import chapters
+import snippets
+from base.project import ROOT
+from base.sheets import chapters
+from tables import RECORD, read, table
+from torch_stable_abi.files import read_toml
 
 # Each file in docs/results: what it holds, the page that shows it, what writes it.
 RESULTS = {
@@ -17,15 +19,15 @@ RESULTS = {
         "tests/gpu/measure.py"),
     "conversions/*.json": (
         "what converts, on one libtorch", "02_stableivalue_conversions.md",
-        "./workbook matrix --record"),
+        RECORD),
     "ownership/*.json": (
         "who owns a slot, on one libtorch", "03_stack_conventions.md",
-        "./workbook matrix --record"),
+        RECORD),
     "loop.json": ("how long a verdict takes", "testing.md",
                   "PYTHONPATH=common:tests .venv/bin/python tests/tool/loop_bench.py "
                   "--json docs/results/loop.json"),
     "matrix.json": ("solutions and gates on each libtorch",
-                    "06_version_gating.md", "./workbook matrix --record"),
+                    "06_version_gating.md", RECORD),
     "sass.json": ("instructions of the CUDA kernels",
                   "07_cuda_activation_kernel.md",
                   "./workbook test -- tests/gpu/test_sass.py --record"),
@@ -42,7 +44,7 @@ RESULTS = {
     "audit.*": ("what an audit says of public wheels", "audit.md",
                 "PYTHONPATH=common .venv/bin/python docs/tools/audits.py FOLDER"),
     "library.txt": ("a library of one's own on each libtorch", "matrix.md",
-                    "./workbook test -- tests/tool/test_matrix.py --record"),
+                    "./workbook test -- tests/tool/test_extension.py --record"),
     "trace.txt": ("a wrong op, traced", "trace.md",
                   "./workbook test -- tests/tool/test_trace.py --record"),
     "trace.json": ("what a trace costs", "trace.md",
@@ -52,17 +54,17 @@ RESULTS = {
         "PYTHONPATH=common .venv/bin/python docs/tools/trace_wheels.py"),
     "compiled.json": (
         "what torch.compile makes of each shape of schema", "port_python.md",
-        "PYTHONPATH=common .venv/bin/python docs/tools/compiled/record.py"),
+        "PYTHONPATH=common:tests/abi .venv/bin/python docs/tools/compiled/record.py"),
     "errors.json": ("what each error says", "errors.md",
-                    "./workbook test -- tests/errors --record"),
+                    "./workbook test -- tests/abi/test_snippets.py --record"),
 }
 OF = {"compile": "headers", "link": "headers", "import": "torch",
       "hub": "kernels"}  # else libtorch
 
 
-def entries(name: str) -> list[dict]:
-    (found,) = read_toml(ROOT / "tests" / name).values()
-    return found
+def mistakes() -> list[dict]:
+    return [mistake for chapter in chapters()
+            for mistake in read_toml(chapter.tests / "mistakes.toml")["mistake"]]
 
 
 def slug(heading: str) -> str:
@@ -183,7 +185,7 @@ def texts(case: dict) -> list[tuple[str, str]]:
 def found() -> str:
     """The texts to look for, each a link to its entry."""
     rows = []
-    for entry in entries("errors/errors.toml"):
+    for entry in snippets.read("error"):
         for case in [entry, *entry.get("also", [])]:
             when = case.get("when", entry["when"])
             for one, by in texts(case):
@@ -208,7 +210,7 @@ def errors(part: str) -> str:
             f"torch {software['torch']} and kernels {software['kernels']}. What " \
             "is loaded or called was built once, for target 2.10 if nothing " \
             "else is said, and run on each libtorch.\n"
-    return "\n".join(error(entry, result) for entry in entries("errors/errors.toml")
+    return "\n".join(error(entry, result) for entry in snippets.read("error")
                      if entry["when"].lower() == part)
 
 
@@ -217,12 +219,12 @@ def pitfalls() -> str:
              f"README.md#{slug(f'{step.id} {step.title}')})"
              for chapter in chapters() for step in chapter.steps}
     rows = []
-    for mutant in sorted(entries("solutions/mutants.toml"), key=lambda m: m["step"]):
-        if "bugs" in mutant:
+    for mistake in mistakes():
+        if "bugs" in mistake:
             # Without the number in parentheses: the next column has it.
             why = re.sub(r"\s*\([^()]*(?:\d{2,}|[0-9a-f]{7})[^()]*\)", "",
-                         mutant["why"]).rstrip(".").replace("|", "\\|")
-            rows.append([sentence(why) + ".", bugs(mutant), steps[mutant["step"]]])
+                         mistake["what"]).rstrip(".").replace("|", "\\|")
+            rows.append([sentence(why) + ".", bugs(mistake), steps[mistake["step"]]])
     return table(["mistake", "report", "caught by"], rows)
 
 
@@ -230,7 +232,7 @@ def refused() -> str:
     return table(["mistake", "report", "at"], (
         [sentence(e["what"]), bugs(e),
          f"[{e['when']}](errors.md#{slug(e['what'])})"]
-        for e in entries("errors/errors.toml") if "bugs" in e))
+        for e in snippets.read("error") if "bugs" in e))
 
 
 def results() -> str:

@@ -1,6 +1,6 @@
 """Tables for the pages, from docs/results: one of each benchmark; by version,
 the conversions and the ownership that the probes have printed; what
-./workbook matrix found; the instructions of the CUDA kernels; and what
+tests/abi/test_matrix.py found; the instructions of the CUDA kernels; and what
 ./workbook audit said of public wheels."""
 
 import json
@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import snippets
 import sources
-from workbook.libtorch.versions import listed, supported
-from workbook.project import ROOT
+from base.project import ROOT
+from torch_stable_abi.libtorch.versions import listed, supported
 
 RESULTS = ROOT / "docs/results"
+RECORD = "./workbook test -- tests/abi/test_matrix.py --record"
 
 
 def read(name: str) -> dict:
@@ -240,7 +242,7 @@ def of_each_version(folder: str) -> list[dict]:
                if not (RESULTS / folder / f"{v}.json").exists()]
     if missing:
         raise SystemExit(f"docs/results/{folder} holds no result of "
-                         f"{', '.join(missing)}: run ./workbook matrix --record")
+                         f"{', '.join(missing)}: run {RECORD}")
     return [read(f"{folder}/{v}") for v in supported()]
 
 
@@ -289,7 +291,7 @@ def matrix() -> str:
     missing = [v for v in versions if v not in result["versions"]]
     if missing:
         raise SystemExit(f"matrix.json holds no {', '.join(missing)}: run "
-                         "./workbook matrix --record")
+                         f"{RECORD}")
     on: dict = {}
     headers: dict = {}
     targets: dict = {}
@@ -329,7 +331,7 @@ def gates() -> str:
     return table(
         ["API", "headers", "target", "the message", "what it means"],
         ([f"`{g['api']}`", g["headers"], g["target"], f"`{g['message']}`",
-          g["means"].replace("#if", "`#if`")] for g in read("matrix")["gates"]))
+          g["means"].replace("#if", "`#if`")] for g in snippets.GATES))
 
 
 def compiled() -> str:

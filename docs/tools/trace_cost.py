@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from workbook import stamp
-from workbook.installed import torch_version
-from workbook.project import ROOT
-from workbook.trace import building
+from base import stamp
+from base.project import ROOT
+from torch_stable_abi.libtorch.installed import torch_version
+from torch_stable_abi.trace import building
 
 # Two layers of a transformer, their gated units by chapter 04's op and its
 # gradient; then the op alone, on a row of cached shape and on nothing.

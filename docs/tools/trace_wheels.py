@@ -19,8 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from workbook.installed import torch_version
-from workbook.project import CACHE, ROOT
+from base.project import ROOT
+from torch_stable_abi.files import CACHE
+from torch_stable_abi.libtorch.installed import torch_version
 
 PROGRAMS = ROOT / "docs/tools/traced"
 FOLDER = CACHE / "traced"

@@ -9,8 +9,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from base.project import ROOT
 from porting import STEPS, files
-from workbook.project import ROOT
 
 HERE = ROOT / "docs/porting"
 # C++ of libtorch, which changes with every version. What is in torch::stable

@@ -1,4 +1,4 @@
-// What the notes of migration.toml say of behaviour, as ops that
+// What the notes of rows.toml say of behaviour, as ops that
 // test_migration.py calls.
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>

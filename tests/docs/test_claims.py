@@ -16,14 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from workbook.libtorch import surface
-from workbook.project import ROOT, read_toml
+from base.project import ROOT
+from torch_stable_abi.files import read_toml
+from torch_stable_abi.libtorch import surface
 
 FILE = Path(__file__).with_name("claims.tsv")
-TABLES = {"row": ("tests/docs/migration.toml", "row", "what"),
-          "op": ("tests/docs/ops.toml", "op", "unstable"),
-          "error": ("tests/errors/errors.toml", "error", "id"),
-          "gate": ("tests/matrix/gates.toml", "gate", "api")}
+TABLES = {"row": ("common/abi/torch_stable_abi/migration/rows.toml", "row", "what"),
+          "op": ("common/abi/torch_stable_abi/migration/ops.toml", "op", "unstable"),
+          "error": ("tests/abi/snippets.toml", "error", "id"),
+          "gate": ("tests/abi/snippets.toml", "gate", "api")}
 
 
 def read_claims() -> list[dict[str, str]]:

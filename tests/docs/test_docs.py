@@ -10,14 +10,15 @@ from fnmatch import fnmatch
 
 import pytest
 
+import cli
 import parts
 import pictures
 import reports
+import snippets
 import tables
+from base.project import ROOT
+from base.sheets import chapters
 from tables import RESULTS, by_version
-from workbook import cli
-from workbook.project import ROOT
-from workbook.sheets import chapters
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 IN_BOOK = [*PAGES, *sorted(ROOT.glob("chapters/*/*.md")), ROOT / "CONTRIBUTING.md",
@@ -56,7 +57,7 @@ def test_the_book_builds_without_a_warning():
 
 
 def messages(entry):
-    """Every text that an entry of errors.toml is to be found by."""
+    """Every text that an entry of snippets.toml is to be found by."""
     for case in (entry, *entry.get("also", [])):
         for key in ("text", "lines", "clang", "nvcc"):
             said = case.get(key, [])
@@ -79,7 +80,7 @@ def test_each_message_finds_the_page_of_errors():
         return any(page in (found if isinstance(found, list) else [found])
                    for found in there)
     missing = [
-        (entry["id"], word) for entry in reports.entries("errors/errors.toml")
+        (entry["id"], word) for entry in snippets.read("error")
         for message in messages(entry) for word in re.findall(r"\w+", message.lower())
         if not {word, search.stem(word)} & search.stopwords and not is_found(word)]
     assert missing == []
@@ -191,7 +192,7 @@ def test_a_command_that_a_page_names_is_one(page, capsys):
         flags=re.M | re.S)
     for words in re.findall(r"[` ]\./workbook ([a-z][^`|<>#;&$()]*)", text):
         try:
-            cli.parse(words.split())
+            cli.parse_words(words.split())
         except SystemExit as ended:
             said = capsys.readouterr().err  # a command alone is only mentioned
             assert not ended.code or "are required" in said, (words, said)

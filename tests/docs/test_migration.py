@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from migration import ROWS
-from workbook import nvcc
-from workbook.installed import torch_root
-from workbook.libtorch import gates, runtimes, surface
-from workbook.libtorch.versions import supported
-from workbook.project import ROOT, CannotRun
+import snippets
+from base import nvcc
+from base.project import ROOT
+from torch_stable_abi.libtorch import runtimes, surface
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import supported
+from torch_stable_abi.migration import ROWS
+from torch_stable_abi.programs import CannotRun
 
 UNSTABLE_HEADERS = [
     "ATen/ATen.h", "ATen/Dispatch.h", "ATen/OpMathType.h", "ATen/Parallel.h",
@@ -69,7 +71,7 @@ def stable_code(rows: list[dict], kind: str = "stable") -> str:
 
 
 def least(row):
-    return gates.minor(row["headers"]), gates.minor(row["target"])
+    return snippets.minor(row["headers"]), snippets.minor(row["target"])
 
 
 def all_of(tasks):
@@ -77,7 +79,7 @@ def all_of(tasks):
     cores; gives what the compiler said of each."""
     def one(task):
         rows, kind, root, target = task
-        return gates.compile(stable_code(rows, kind), root,
+        return snippets.compile(stable_code(rows, kind), root,
                              f"2.{target}")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(one, tasks))
@@ -105,7 +107,7 @@ def headers():
                 runtimes.fetch(version)
             except CannotRun as error:
                 pytest.fail(str(error))
-    return {gates.minor(v): runtimes.root(v)
+    return {snippets.minor(v): runtimes.root(v)
             for v in sorted({*VERSIONS, runtimes.installed()})}
 
 
@@ -133,7 +135,7 @@ def test_unstable_half():
     if not (python / "Python.h").exists():
         rows = [row for row in HOST if not row.get("python")]
     include = torch_root() / "include/torch/csrc/api/include"
-    assert gates.compile(
+    assert snippets.compile(
         unstable_code(rows), torch_root(), None, "-fsyntax-only",
         "-isystem", include, "-isystem", python) == ""
     if rows is not HOST:
@@ -226,7 +228,7 @@ def test_device_code(row, headers, tmp_path):
     for minor in {oldest - 1, oldest, max(headers)} & set(headers):
         said = device_code(
             includes + row["stable"], headers[minor], file,
-            f"-DTORCH_TARGET_VERSION={gates.packed('2.10')}")
+            f"-DTORCH_TARGET_VERSION={snippets.packed('2.10')}")
         assert (said == "") == (minor >= oldest), f"headers 2.{minor}: {said}"
 
 
@@ -270,7 +272,7 @@ def notes(tmp_path_factory):
               if row["what"] == "a check without a text")
     (folder / "check.h").write_text(check.rpartition("\nCHECK(")[0] + "\n")
     path = folder / "notes.so"
-    assert gates.compile(
+    assert snippets.compile(
         NOTES.read_text(), torch_root(), "2.11", "-O1", "-shared", "-fPIC", "-o",
         path, "-I", folder, f"-L{torch_root()}/lib", "-ltorch_cpu") == ""
     torch.ops.load_library(path)
@@ -291,7 +293,7 @@ def test_errors_are_as_the_notes_say(notes):
     assert said(3)[0] is RuntimeError  # at::Tensor throws an IndexError
     kind, text = said(4)  # headers 2.13 at a lower target lose the reason
     assert kind is RuntimeError and "torch_parallel_for" in text
-    assert ("own text" in text) == (gates.minor(runtimes.installed()) >= 14)
+    assert ("own text" in text) == (snippets.minor(runtimes.installed()) >= 14)
     if torch.version.cuda is None:
         assert "aoti_torch_create_device_guard" in said(5)[1]
     notes.fails(torch.ones(3), 6)

@@ -8,11 +8,13 @@ import sys
 
 import pytest
 
-from migration import OPS
-from workbook.installed import torch_root
-from workbook.libtorch import gates, runtimes
-from workbook.libtorch.versions import supported
-from workbook.project import ROOT, CannotRun
+import snippets
+from base.project import ROOT
+from torch_stable_abi.libtorch import runtimes
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import supported
+from torch_stable_abi.migration import OPS
+from torch_stable_abi.programs import CannotRun
 
 HEAD = f"""
 #include "{ROOT}/docs/porting/by_name.h"
@@ -81,7 +83,7 @@ def source() -> str:
 def library(tmp_path_factory):
     path = tmp_path_factory.mktemp("ops") / "rows.so"
     torch = torch_root()
-    said = gates.compile(source(), torch, "2.10", "-O1", "-shared", "-fPIC", "-o",
+    said = snippets.compile(source(), torch, "2.10", "-O1", "-shared", "-fPIC", "-o",
                          path, f"-L{torch}/lib", "-ltorch_cpu")
     assert said == ""
     return path
@@ -146,7 +148,7 @@ void f() {{ call<op>({argument}); }}
              "libtorch 2.10 to 2.15 confuses the types of a call's returns"),
             ("Tensor(int)", "1", "no matching function for call to 'text_of"),
             ("std::tuple<Tensor, Tensor>(bool)", "true", "")):
-        text = gates.compile(code(signature, argument), torch_root(), "2.10",
+        text = snippets.compile(code(signature, argument), torch_root(), "2.10",
                              "-fsyntax-only")
         assert (said in text) if said else text == "", text
     warned = subprocess.run(

@@ -15,11 +15,12 @@ import pytest
 
 import port
 import porting as diffs
-from workbook import stamp
-from workbook.installed import torch_root
-from workbook.libtorch import runtimes
-from workbook.libtorch.versions import numbers, supported
-from workbook.project import ROOT, CannotRun
+from base import stamp
+from base.project import ROOT
+from torch_stable_abi.libtorch import runtimes
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import numbers, supported
+from torch_stable_abi.programs import CannotRun
 
 PORTING = ROOT / "docs/porting"
 VERSIONS = supported()

@@ -13,11 +13,13 @@ import pytest
 from packaging.tags import compatible_tags, cpython_tags
 
 import port
-from workbook import nvcc
-from workbook.installed import torch_root
-from workbook.libtorch import gates, runtimes
-from workbook.libtorch.versions import numbers, supported
-from workbook.project import ROOT, CannotRun
+import snippets
+from base import nvcc
+from base.project import ROOT
+from torch_stable_abi.libtorch import runtimes
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import numbers, supported
+from torch_stable_abi.programs import CannotRun
 
 PORTING = ROOT / "docs/porting"
 pytestmark = pytest.mark.full
@@ -234,7 +236,7 @@ def test_the_cuda_library_lacks_three_functions_only(tmp_path):
 @pytest.mark.parametrize("version", supported())
 def test_calls_for_cuda_compile(version):
     code = f'#define USE_CUDA\n#include "{PORTING}/cuda_calls.cpp"\n'
-    assert gates.compile(code, headers(version).parent, "2.10") == ""
+    assert snippets.compile(code, headers(version).parent, "2.10") == ""
 
 
 OLD = """
@@ -262,7 +264,7 @@ print([op(x).data_ptr() == x.data_ptr() for op in (
 
 def library(tmp_path, name, code, target, *options):
     torch, path = torch_root(), tmp_path / f"{name}.so"
-    assert gates.compile(
+    assert snippets.compile(
         code, torch, target, "-std=c++20", "-shared", "-fPIC", "-o", path, *options,
         f"-L{torch}/lib", "-ltorch_cpu", "-lc10") == ""
     return path

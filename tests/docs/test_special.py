@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from workbook.installed import torch_root
-from workbook.libtorch import gates
-from workbook.project import ROOT
+import snippets
+from base.project import ROOT
+from torch_stable_abi.libtorch.installed import torch_root
 
 HERE = ROOT / "docs/porting/special"
 pytestmark = pytest.mark.full
@@ -18,7 +18,7 @@ def special(tmp_path_factory):
     """special.py, its library loaded."""
     library = tmp_path_factory.mktemp("special") / "special.so"
     root = torch_root()
-    assert gates.compile(
+    assert snippets.compile(
         f'#include "{HERE}/special.cpp"\n', root, "2.10", "-O1", "-shared", "-fPIC",
         "-o", library, f"-L{root}/lib", "-ltorch_cpu") == ""
     pytest.importorskip("torch").ops.load_library(library)

@@ -36,7 +36,7 @@ for name in versions variants; do
     "$root/tests/gpu/$name.cu" -o "$folder/lib$name.so"
 done
 
-TORCH_ROOT=$TORCH_ROOT PYTHONPATH=$root/common \
+TORCH_ROOT=$TORCH_ROOT PYTHONPATH=$root/common:$root/common/abi \
   "$root/.venv/bin/python" "$root/tests/gpu/programs.py" \
   "$folder/programs"
 
@@ -60,6 +60,6 @@ if [ "${2:-}" = --wheels ]; then
     --python-version 3.12 --implementation cp --abi cp312 --abi abi3 \
     --abi none --platform any --platform manylinux2014_x86_64 "$@" \
     -d "$folder/wheels" --require-hashes -r "$root/requirements/hub.txt" \
-    -r "$root/requirements/pytest.txt"
+    -r "$root/common/abi/torch_stable_abi/requirements/pytest.txt"
 fi
 du -sh "$folder"

@@ -30,7 +30,7 @@ def has_gpu() -> bool:
 
 def bound(op: str, dtype) -> float:
     """How far a result may be off, in ulp: the bounds of
-    tests/07_cuda_activation_kernel_test.cpp, for all ops of 07 and 08."""
+    tests/07_cuda_activation_kernel/steps.cpp, for all ops of 07 and 08."""
     if dtype.itemsize == 2 or op == "fatrelu_and_mul":
         return 0.51
     return 10 if op in ("gelu", "gelu_and_mul") else 8

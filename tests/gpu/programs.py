@@ -9,9 +9,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from workbook.building import build_root, library_of
-from workbook.project import BUILD, ROOT
-from workbook.sheets import chapters
+from base.building import build_root
+from base.project import BUILD, ROOT
+from base.sheets import chapters
+from torch_stable_abi.projects import library_of
 
 
 def main(folder: Path) -> None:

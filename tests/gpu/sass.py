@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from base import nvcc
+from base.project import ROOT
 from support import passes
-from workbook import nvcc
-from workbook.project import ROOT
 
 SOLUTION = ROOT / "solutions/07_cuda_activation_kernel"
 # What it is called, the kernel's name in C++, elements that one thread computes

@@ -16,7 +16,7 @@ import measure
 import pictures
 import sources
 import tables
-from workbook.project import ROOT
+from base.project import ROOT
 
 GPU = ROOT / "tests/gpu"
 

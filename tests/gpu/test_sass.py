@@ -5,8 +5,8 @@ import json
 import pytest
 
 import sass
-from workbook import nvcc
-from workbook.project import ROOT
+from base import nvcc
+from base.project import ROOT
 
 FILE = ROOT / "docs/results/sass.json"
 

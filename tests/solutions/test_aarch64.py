@@ -6,10 +6,11 @@ import shutil
 
 import pytest
 
+from base.project import BUILD, ROOT
+from base.sheets import chapters
 from support import passes
-from workbook.libtorch import runtimes
-from workbook.project import BUILD, ROOT, CannotRun
-from workbook.sheets import chapters
+from torch_stable_abi.libtorch import runtimes
+from torch_stable_abi.programs import CannotRun
 
 MACHINE = "aarch64"
 pytestmark = [pytest.mark.full, pytest.mark.skipif(

@@ -7,11 +7,12 @@ import subprocess
 
 import pytest
 
+from base.building import compiler
+from base.project import ROOT
+from base.sheets import chapters, find_chapter
 from support import build_alone, copy_solution, passes
-from workbook.building import compiler, library_of
-from workbook.installed import torch_root
-from workbook.project import ROOT
-from workbook.sheets import chapters, find_chapter
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.projects import library_of
 
 EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
 

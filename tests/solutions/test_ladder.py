@@ -3,9 +3,9 @@ stops at step k + 1 by its TODO, not by a crash."""
 
 import pytest
 
+from base.hunks import starter_with
+from base.sheets import chapters
 from support import Implementation
-from workbook.hunks import starter_with
-from workbook.sheets import chapters
 
 RUNGS = [(chapter, step.id) for chapter in chapters() for step in chapter.steps]
 

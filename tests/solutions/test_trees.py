@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from base.hunks import TODO, hunks
+from base.project import ROOT
+from base.sheets import chapters, read_sheet, source_files
+from learn.work import hints
 from support import checkout_files
-from workbook.hunks import TODO, hunks
-from workbook.project import ROOT
-from workbook.sheets import chapters, read_sheet, source_files
-from workbook.work import hints
 
 EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
 
@@ -85,14 +85,14 @@ def test_solution_stands_alone(chapter):
 
 @EACH
 def test_every_step_has_a_case(chapter):
-    text = "".join(p.read_text() for p in ROOT.glob(f"tests/{chapter.number}_*"))
+    text = "".join(p.read_text() for p in chapter.tests.iterdir())
     for step in chapter.steps:
         assert re.search(rf'TEST_CASE\(\s*"{step.id} ', text) or \
             f"def test_{step.id.replace('.', '_')}_" in text
 
 
 def test_a_broken_sheet_is_refused(tmp_path):
-    from workbook.project import CannotRun
+    from torch_stable_abi.programs import CannotRun
     (tmp_path / "README.md").write_text("# 01 Title\n")
     with pytest.raises(CannotRun, match="is not a sheet"):
         read_sheet(tmp_path)

@@ -59,8 +59,7 @@ struct Case {
 struct Op {
   std::string name;
   std::function<Case(Random&)> make;
-  bool libtorch_leaks =
-      false; // strings, up to 2.13: see tests/02_conversions.h
+  bool libtorch_leaks = false; // strings, up to 2.13: see conversions.h of 02
 };
 
 template <class F>

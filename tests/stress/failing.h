@@ -5,7 +5,7 @@
 
 #include "testing/ledger.h"
 #include "testing/replaced.h"
-#include "testing/slots.h"
+#include "trace/slots.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_aten.h>

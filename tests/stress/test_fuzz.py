@@ -11,10 +11,10 @@ import subprocess
 
 import pytest
 
+from base.project import ROOT
+from base.sheets import find_chapter
 from support import at_once
-from workbook.installed import torch_root
-from workbook.project import ROOT
-from workbook.sheets import find_chapter
+from torch_stable_abi.libtorch.installed import torch_root
 
 # A target, the chapter whose headers it includes, and a fault to be found.
 TARGETS = {

@@ -10,11 +10,12 @@ import subprocess
 
 import pytest
 
+from base.building import compiler
+from base.project import ROOT
+from base.sheets import chapters, find_chapter, source_files
 from support import at_once, build_alone
-from workbook.building import compiler, library_of
-from workbook.installed import torch_root
-from workbook.project import ROOT
-from workbook.sheets import chapters, find_chapter, source_files
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.projects import library_of
 
 ALL = ("01", "02", "03", "04", "05", "06", "07", "08")
 EACH = pytest.mark.parametrize("number", ALL)

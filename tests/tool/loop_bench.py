@@ -4,8 +4,8 @@ the checkout, texts saved one after another.
 
     PYTHONPATH=common:tests tests/tool/loop_bench.py [NN ...] [--json FILE]
 
-Ten texts a chapter, three right and seven wrong: those of tests/verdicts/NN.toml,
-else of mutants.toml, each in the starter that is done up to its step. Before each
+Ten texts a chapter, three right and seven wrong: those of mistakes.toml that have a
+text, each in the starter that is done up to its step. Before each
 the step is undone, so that it is the one the learner is at; each text of its file
 was never there before. `verdict` is from the save to what is wrong with this step,
 or that it passes, `cpu` what the processors did until then; `all` is to the end of
@@ -25,24 +25,21 @@ from pathlib import Path
 import psutil
 
 import conftest  # noqa: F401  (it sets TORCH_ROOT)
+from base import processes, stamp
+from base.building import compiler
+from base.hunks import starter_with
+from base.sheets import Chapter, chapters
+from learn.ratios import text as as_text
 from support import copy_checkout, ended, terminal, until
-from workbook import processes, stamp
-from workbook.building import compiler
-from workbook.hunks import starter_with
-from workbook.project import ROOT, read_toml
-from workbook.ratios import text as as_text
-from workbook.sheets import Chapter, chapters
+from torch_stable_abi.files import read_toml
 
 END = "q quit"  # of the keys, after all is said
 
 
 def texts(chapter: Chapter) -> list[tuple[str, str, dict[str, str]]]:
     """(step, what kind, files) of ten texts."""
-    own = ROOT / f"tests/verdicts/{chapter.number}.toml"
-    wrong = read_toml(own)["mistake"] if own.exists() else [
-        {**m, "file": m["file"].partition("/")[2], "kind": "mutant"}
-        for m in read_toml(ROOT / "tests/solutions/mutants.toml")["mutant"]
-        if m["file"].startswith(chapter.name)]
+    wrong = [m for m in read_toml(chapter.tests / "mistakes.toml")["mistake"]
+             if "kind" in m]
     found = []
     kinds: dict[str, list] = {}
     for mistake in wrong:  # of each kind in turn

@@ -8,11 +8,14 @@ import zipfile
 
 import pytest
 
-from workbook.building import build_root
-from workbook.installed import install, torch_root
-from workbook.libtorch import gates, surface
-from workbook.project import ROOT, CannotRun
-from workbook.sheets import find_chapter
+import snippets
+from base.building import build_root
+from base.project import ROOT
+from base.requirements import install
+from base.sheets import find_chapter
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.programs import CannotRun
 
 STABLE = """
 #include <torch/csrc/stable/library.h>
@@ -36,7 +39,7 @@ SHIM = 'extern "C" %s int %s(void*); int call() { return %s ? %s(nullptr) : 0; }
 @pytest.fixture(scope="module")
 def audit():
     install("audit")
-    from workbook.audit import checks, subject
+    from torch_stable_abi.audit import checks, subject
 
     def lines(path):
         """{what: [level text]} of all that is said of it."""
@@ -52,7 +55,7 @@ def audit():
 def build(tmp_path_factory):
     def make(code, *options, target="2.10", linked=True):
         library = tmp_path_factory.mktemp("audit") / "libone.so"
-        text = gates.compile(code, torch_root(), target, "-shared", "-fPIC", "-o",
+        text = snippets.compile(code, torch_root(), target, "-shared", "-fPIC", "-o",
                              library, *options, *(
                                  (f"-L{torch_root()}/lib", "-Wl,--no-as-needed",
                                   "-ltorch_cpu") if linked else ()))
@@ -182,7 +185,7 @@ def test_namespaces(audit, build, schemas, kernels, defined, said):
 
 def test_schemas_that_torch_compile_refuses():
     """Audit's rule is what each torch was recorded to do."""
-    from workbook.schemas import schema
+    from torch_stable_abi.schemas import schema
     recorded = json.loads((ROOT / "docs/results/compiled.json").read_text())
     for shapes in recorded["versions"].values():
         for name, shape in shapes.items():
@@ -203,7 +206,7 @@ def test_the_driver_of_nvidia(audit, build, tmp_path):
 
 
 def test_cuda_architectures():
-    from workbook.audit.elf import architectures
+    from torch_stable_abi.audit.elf import architectures
     entry = bytearray(48)
     entry[0], entry[4], entry[8], entry[28] = 2, 48, 16, 90  # an ELF for sm_90
     entry[40:44] = (0x100011).to_bytes(4, "little")  # whose name ends in a

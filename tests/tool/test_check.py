@@ -15,23 +15,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from base import building, project
+from base.building import compiler
+from base.hunks import starter_with
+from base.project import BUILD, ROOT
+from base.sheets import find_chapter
+from learn import screen, verdict
+from learn.verdict import built_test, check, compiling, place_of_step, ready, running
+from learn.verdict.model import DIVIDED, HELP, MISSING
+from learn.verdict.report import Failure, in_words
+from learn.verdict.subject import Subject
 from support import Implementation
-from workbook import building, project, screen, verdict
-from workbook.building import compiler
-from workbook.hunks import starter_with
-from workbook.project import BUILD, ROOT, CannotRun, read_json, write_json
-from workbook.sheets import find_chapter
-from workbook.verdict import (
-    built_test,
-    check,
-    compiling,
-    place_of_step,
-    ready,
-    running,
-)
-from workbook.verdict.model import DIVIDED, HELP, MISSING
-from workbook.verdict.report import Failure, in_words
-from workbook.verdict.subject import Subject
+from torch_stable_abi.files import read_json, write_json
+from torch_stable_abi.programs import CannotRun
 
 CPP = "sizes.h"
 ROUND = "  uint32_t bits = bit_cast<uint32_t>(value);\n"
@@ -78,7 +74,7 @@ def test_options_of_the_environment_hide_no_leak(implementation, monkeypatch, ca
 
 
 def test_a_file_that_keeps_changing(implementation, monkeypatch):
-    from workbook import verdict
+    from learn import verdict
     mine = implementation("00")
     monkeypatch.setattr(verdict, "CHANGING_SECONDS", 0)
 
@@ -235,7 +231,7 @@ def test_a_test_is_built_anew_after_another_was_by_another_compiler(monkeypatch)
     """Else one sanitizer's run time loads the library of the other's."""
     chapter, built = find_chapter("00"), []
     built_test(chapter)
-    monkeypatch.setattr("workbook.verdict.build_root",
+    monkeypatch.setattr("learn.verdict.build_root",
                         lambda preset, targets: built.extend(targets))
     assert built_test(chapter) and not built
     time.sleep(0.05)  # or both would have one time

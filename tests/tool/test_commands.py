@@ -8,13 +8,16 @@ import subprocess
 
 import pytest
 
+import cli
+from base.project import BUILD, ROOT
+from base.sheets import chapters, find_chapter
+from learn import demos
+from learn.commands import demo
 from support import build_alone, copy_checkout, copy_solution
-from workbook import cli, demos
-from workbook.commands import demo, tour
-from workbook.installed import torch_root, torch_version
-from workbook.libtorch.versions import numbers
-from workbook.project import BUILD, ROOT, CannotRun
-from workbook.sheets import chapters, find_chapter
+from torch_stable_abi.libtorch.installed import torch_root, torch_version
+from torch_stable_abi.libtorch.versions import numbers
+from torch_stable_abi.programs import CannotRun
+from upkeep.commands import tour
 
 # A program that makes a string of libtorch's, and releases it.
 USES_THE_SHIM = """

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
+from base.project import ROOT
 from support import copy_checkout
-from workbook.project import ROOT
 
 FILE = "my/00_first_extension/first_extension.cpp"
 

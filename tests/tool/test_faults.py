@@ -12,10 +12,11 @@ import time
 
 import pytest
 
+from base.project import ROOT
+from base.sheets import find_chapter
 from support import copy_checkout, ended, terminal, until
-from workbook.installed import torch_root
-from workbook.project import ROOT, sentence
-from workbook.sheets import find_chapter
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.programs import sentence
 
 pytestmark = pytest.mark.full
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_RETRIES": "0",
@@ -149,7 +150,7 @@ def test_interrupt_at_any_moment_of_the_start(room):
 def test_interrupt_while_a_command_is_imported():
     """An import would turn KeyboardInterrupt into an error of its own: Python
     3.11 does in a dataclass. So the signal itself ends the process."""
-    done = listed("cli.command = lambda _: os.kill(os.getpid(), signal.SIGINT)")
+    done = listed("cli.find_command = lambda _: os.kill(os.getpid(), signal.SIGINT)")
     assert done.returncode == -signal.SIGINT, done
     assert not done.stdout + done.stderr
 
@@ -164,7 +165,7 @@ def test_interrupt_when_all_is_said():
 def listed(first):
     """Runs list, in a process that does `first`."""
     code = ("import atexit, os, signal, sys\n"
-            "from workbook import cli\n"
+            "import cli\n"
             f"{first}\n"
             "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
             "sys.exit(cli.main(['list']))\n")
@@ -399,7 +400,7 @@ def headers_of(folder, torch, old, new):
 
 
 def test_torch_too_old(room):
-    from workbook.project import CACHE
+    from torch_stable_abi.files import CACHE
     old = CACHE / "2.9.1/torch"
     if not old.is_dir():
         pytest.skip("torch 2.9.1 is not there: ./workbook matrix 2.9.1")

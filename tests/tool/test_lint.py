@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
+from base.project import ROOT
+from base.sheets import chapters
 from support import PYTHON, checkout_files, passes
-from workbook.installed import torch_root
-from workbook.project import ROOT
-from workbook.sheets import chapters
+from torch_stable_abi.libtorch.installed import torch_root
 
 
 def lint(program, *arguments):

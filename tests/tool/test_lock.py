@@ -4,7 +4,6 @@ requirements/, and no other ones."""
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,16 +12,17 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from workbook import installed
-from workbook.project import ROOT, CannotRun
+from base import requirements
+from support import copy_set_up
+from torch_stable_abi.programs import CannotRun
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
-SETS = sorted(path.stem for path in installed.REQUIREMENTS.glob("*.in"))
+SETS = sorted(requirements.lock_files())
 
 
 def locked(name):
     """[(requirement, hashes)] of a set."""
-    text = (installed.REQUIREMENTS / f"{name}.txt").read_text()
+    text = requirements.lock_files()[name].read_text()
     entries = re.sub(r"^ *#.*\n", "", text, flags=re.M).replace("\\\n", "")
     return [(Requirement(line.split("--hash")[0]),
              re.findall(r"--hash=sha256:([0-9a-f]{64})\b", line))
@@ -30,7 +30,7 @@ def locked(name):
 
 
 def asked(name):
-    lines = (installed.REQUIREMENTS / f"{name}.in").read_text().splitlines()
+    lines = requirements.lock_files()[name].with_suffix(".in").read_text().splitlines()
     return [Requirement(line) for line in lines if line and line[0] not in "#-"]
 
 
@@ -70,7 +70,7 @@ def test_a_package_has_one_version_in_all_sets(python):
 @pytest.mark.full
 def test_each_python_has_a_wheel_of_all_that_it_needs(tmp_path):
     try:
-        installed.install("renew")
+        requirements.install("renew")
     except CannotRun as error:
         pytest.skip(str(error))
     for python in PYTHONS:
@@ -80,7 +80,7 @@ def test_each_python_has_a_wheel_of_all_that_it_needs(tmp_path):
                 "--require-hashes", "--only-binary", ":all:", "--target", tmp_path,
                 "--python-version", python,
                 "--python-platform", f"{machine}-manylinux_2_28",
-                *(f"-r{installed.REQUIREMENTS}/{name}.txt" for name in SETS)],
+                *(f"-r{path}" for path in requirements.lock_files().values())],
                 text=True, capture_output=True)
             assert done.returncode == 0, (python, machine, done.stderr)
 
@@ -115,12 +115,12 @@ def index(tmp_path, monkeypatch):
 
 def test_another_file_is_refused(tmp_path, monkeypatch, index):
     make_wheel(index, "wb_lock_probe")
-    monkeypatch.setattr(installed, "REQUIREMENTS", tmp_path)
-    monkeypatch.setattr(installed, "ROOT", tmp_path)
+    monkeypatch.setattr(requirements, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr(requirements, "ROOT", tmp_path)
     (tmp_path / "set.txt").write_text(
         f"wb_lock_probe==1 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(CannotRun, match="DO NOT MATCH THE HASHES"):
-        installed.install("set")
+        requirements.install("set")
 
 
 @pytest.mark.full
@@ -129,8 +129,7 @@ def test_set_up_takes_the_locked_tools_only(tmp_path, index, fault):
     digest = make_wheel(index, "tool", ["need"])
     need = make_wheel(index, "need")
     folder = tmp_path / "workbook"
-    shutil.copytree(ROOT / "requirements", folder / "requirements")
-    shutil.copy(ROOT / "workbook", folder)
+    copy_set_up(folder)
     (folder / "requirements/tools.txt").write_text(
         f"tool==1 --hash=sha256:{'0' * 64 if fault == 'another file' else digest}\n" +
         (f"need==1 --hash=sha256:{need}\n" if fault != "a need that floats" else ""))

@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
+from base.project import ROOT
 from hub import ENVIRONMENT
 from support import PYTHON, alone, bare_environment, build_alone, passed, passes
-from workbook.project import ROOT
 
 
 def made(workbook, number, folder):
@@ -90,7 +90,7 @@ def test_the_core_of_08_and_another_op_in_it(workbook, tmp_path):
     folder = made(workbook, "08", tmp_path / "mine")
     assert built(folder) > 8
     spec = importlib.util.spec_from_file_location(
-        "of_04", ROOT / "tests/04_boxed_kernels_test.py")
+        "of_04", ROOT / "tests/04_boxed_kernels/test_python.py")
     of_04 = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(of_04)
     op = of_04.RMS_NORM.replace("as_contiguous(", "torch::stable::contiguous(")

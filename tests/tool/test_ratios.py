@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from workbook import ratios
-from workbook.ratios import Member, Sample
+from learn import ratios
+from learn.ratios import Member, Sample
 
 
 def run(name, label, *, index=0, **more):

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 import transcript
-from support import copy_checkout, ended, terminal, until
-from workbook.installed import torch_root
-from workbook.project import ROOT
+from base.project import ROOT
+from support import copy_checkout, copy_set_up, ended, terminal, until
+from torch_stable_abi.libtorch.installed import torch_root
 
 
 @pytest.fixture(scope="session")
@@ -72,8 +72,7 @@ def test_interrupted_setup_starts_anew(clone):
 @pytest.mark.full
 def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
     """Also with TORCH_ROOT in that environment: it is not thrown away."""
-    shutil.copy(ROOT / "workbook", tmp_path)
-    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    copy_set_up(tmp_path)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
     site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")
     header = site / "torch/include/torch/headeronly/version.h"

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
+from base.project import ROOT
+from matrix import stand_in
 from support import passes
-from workbook.commands.matrix import stand_in
-from workbook.installed import torch_root
-from workbook.libtorch import runtimes
-from workbook.libtorch.versions import numbers, supported
-from workbook.project import ROOT
+from torch_stable_abi.libtorch import runtimes
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import numbers, supported
 
 MINE = runtimes.installed()
 HERE = ROOT / "tests/tool/trace"
@@ -161,7 +161,7 @@ def planted(programs, trace, seed, count):
 @pytest.fixture(scope="module")
 def planting(programs):
     compiled(programs, "planted.cpp", "planted", "-O1",
-             ROOT / "common/testing/slots.cpp")
+             ROOT / "common/abi/torch_stable_abi/trace/slots.cpp")
     return programs
 
 

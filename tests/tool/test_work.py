@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 import transcript
+from base.project import ROOT
+from base.sheets import find_chapter
 from support import copy_checkout, ended, terminal, until
-from workbook.project import ROOT
-from workbook.sheets import find_chapter
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import tarfile
 
 import pytest
 
+from base.project import ROOT
+from base.sheets import chapters, find_chapter
 from support import copy_checkout
-from workbook.installed import torch_root
-from workbook.project import ROOT
-from workbook.sheets import chapters, find_chapter
+from torch_stable_abi.libtorch.installed import torch_root
 
 GUIDE = (ROOT / "docs/instructor.md").read_text()
 

@@ -2,7 +2,7 @@
 schema, on each torch, in docs/results/compiled.json. It installs each torch for
 Python first: 6 GB each where that is CUDA's.
 
-    PYTHONPATH=common .venv/bin/python docs/tools/compiled/record.py
+    PYTHONPATH=common:tests/abi .venv/bin/python docs/tools/compiled/record.py
 """
 
 import datetime
@@ -12,11 +12,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from workbook import stamp
-from workbook.installed import torch_root
-from workbook.libtorch import extension, gates, runtimes
-from workbook.libtorch.versions import in_order, supported
-from workbook.project import ROOT, CannotRun
+import snippets
+from base import stamp
+from base.project import ROOT
+from torch_stable_abi.libtorch import extension, runtimes
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import in_order, supported
+from torch_stable_abi.programs import CannotRun
 
 HERE = Path(__file__).parent
 FILE = ROOT / "docs/results/compiled.json"
@@ -26,7 +28,7 @@ def build(folder: Path) -> Path:
     """Compiles the kernels once, for all versions."""
     library = folder / "shapes.so"
     libtorch = torch_root() / "lib"
-    said = gates.compile(
+    said = snippets.compile(
         (HERE / "shapes.cpp").read_text(), torch_root(), "2.10", "-O1", "-shared",
         "-fPIC", "-fvisibility=hidden", f"-L{libtorch}", "-ltorch_cpu", "-o", library)
     if said:

@@ -1,0 +1,79 @@
+"""The command line: each command is a module of torch_stable_abi.commands, with
+add_arguments(parser) and run(arguments), which returns the exit status."""
+
+import argparse
+import importlib
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+from torch_stable_abi.programs import CannotRun, sentence
+
+COMMANDS = ("audit", "matrix", "schemas", "trace")
+
+
+def describe(module: ModuleType) -> str:
+    """Returns the first sentence of a command's docstring, which begins with its
+    name."""
+    text = (module.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    return text.partition(": ")[2].rstrip(".")
+
+
+def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namespace:
+    """Returns the arguments of a command. What stands after -- is `command`, if the
+    module takes one."""
+    parser = argparse.ArgumentParser(
+        prog=program, description=(module.__doc__ or "").partition(": ")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.add_arguments(parser)
+    rest: list[str] = []
+    if "--" in words and getattr(module, "TAKES_COMMAND", False):
+        words, rest = words[:words.index("--")], words[words.index("--") + 1:]
+    arguments = parser.parse_intermixed_args(words)
+    arguments.command = rest
+    return arguments
+
+
+def run_to_status(program: str, run: Callable[[], int]) -> int:
+    """Returns what `run` returns. What stops it is said in one sentence, and has a
+    status of its own."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
+    try:
+        status = run()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said
+        return status
+    except CannotRun as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print(f"\n{program}: stopped; nothing is lost", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader has gone, as in list | head -1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or exit flushes again
+        return 141
+    except OSError as error:
+        print(f"{program}: {sentence(error)}", file=sys.stderr)
+        return 2
+
+
+def main() -> int:
+    """Runs torch-stable-abi."""
+    parser = argparse.ArgumentParser(
+        prog="torch-stable-abi", formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(
+            f"  {name:<9} {describe(_module(name))}" for name in COMMANDS))
+    parser.add_argument("name", choices=COMMANDS, metavar="COMMAND")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...")
+    given = parser.parse_args()
+    module = _module(given.name)
+    arguments = parse(module, f"torch-stable-abi {given.name}", given.words)
+    return run_to_status("torch-stable-abi", lambda: module.run(arguments))
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"torch_stable_abi.commands.{name}")

@@ -1,0 +1,33 @@
+"""The versions of torch in versions.txt: every list of versions comes here."""
+
+import re
+from pathlib import Path
+
+from torch_stable_abi.programs import CannotRun
+
+FILE = Path(__file__).with_name("versions.txt")
+OLDEST = (2, 10)  # what the solutions target
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """(2, 13, 0) of "2.13.0+cpu"."""
+    return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:3])
+
+
+def in_order(*versions: str) -> list[str]:
+    return sorted(set(versions), key=numbers)
+
+
+def listed() -> list[str]:
+    lines = [line.split("#")[0].strip() for line in
+             FILE.read_text().splitlines()]
+    for line in filter(None, lines):
+        if not re.fullmatch(r"2\.\d+\.\d+", line):
+            raise CannotRun(f"{FILE}: expected a version such as 2.10.0, "
+                            f"not {line!r}")
+    return in_order(*filter(None, lines))
+
+
+def supported() -> list[str]:
+    """Those that run what targets 2.10."""
+    return [v for v in listed() if numbers(v) >= OLDEST]

@@ -1,0 +1,134 @@
+"""Runs programs, and says what the system refuses."""
+
+import errno
+import math
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent  # in a checkout, on the disk of its builds
+
+
+class CannotRun(Exception):
+    """Something is missing: the text says what, and the line that cures it."""
+
+
+CURES = {  # of what the system refuses
+    errno.ENOSPC: "; free some, a full build needs 2 GiB",
+    errno.EROFS: "; copy the workbook to a folder of yours",
+    errno.EACCES: "; copy the workbook to a folder of yours",
+    errno.ENOENT: "; ./workbook doctor shows what this machine lacks"}
+
+
+def sentence(error: OSError) -> str:
+    """What it is, and the cure."""
+    if error.errno == errno.ENOSPC and error.filename is None:
+        return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
+    if isinstance(error, shutil.Error):  # [(from, to, why), ...]
+        first = error.args[0][0]
+        return f"{first[0]} could not be copied: {first[2]}"
+    return f"{error.filename}: {error.strerror}" + CURES.get(error.errno or 0, "")
+
+
+class Superseded(Exception):
+    """A newer save has made what is under way useless."""
+
+
+def run(command: list, superseded: Callable[[], bool] = lambda: False,
+        title: str = "", timeout: float = math.inf,
+        **options) -> subprocess.CompletedProcess:
+    """Runs to the end, unless it is superseded; output and errors come back as
+    one text. Raises TimeoutExpired after `timeout` seconds."""
+    start = time.monotonic()
+    with subprocess.Popen(
+            [str(word) for word in command], text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, **options) as process:
+        text = ""
+        try:
+            while process.returncode is None:
+                try:
+                    text = process.communicate(timeout=0.05)[0]
+                except subprocess.TimeoutExpired:
+                    if title:
+                        show_progress(f"{title} ...", start)
+                    if time.monotonic() - start > timeout:
+                        process.kill()
+                        raise
+                    if superseded():
+                        raise Superseded from None
+        except (KeyboardInterrupt, Superseded):
+            process.terminate()  # ninja deletes what is half made
+            process.communicate()
+            show_progress("", start)
+            raise
+    if title:
+        show_progress("", start)
+    if process.returncode != 0:
+        look_for_full_disk(text)
+    return subprocess.CompletedProcess(command, process.returncode, text)
+
+
+def look_for_full_disk(text: str) -> None:
+    """A linker that writes through memory is ended by SIGBUS. Compilers write to
+    TMPDIR as well."""
+    found = re.search(".*No space left on device.*|.*signal 7 .*", text)
+    free = shutil.disk_usage(HERE).free
+    if not found and free >= 2**20:  # CMake may not say so
+        return
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # tempfile avoids one that is full
+    what = "the disk is full; free some, a build needs 2 GiB"
+    if Path(temporary).is_dir() and shutil.disk_usage(temporary).free < free / 2:
+        what = f"the disk of {temporary} is full; free some, or set TMPDIR to a " \
+            "folder of another disk"
+    raise CannotRun(what + (f"\n{found[0].strip()}" if found else ""))
+
+
+def run_shown(title: str, command: list, **options) -> None:
+    """Runs a long step; on a terminal its progress is shown. If it fails, so
+    are its last lines."""
+    shown = sys.stderr.isatty()
+    start = time.monotonic()
+    if not shown:
+        print(f"{title} ...", file=sys.stderr)
+    process = subprocess.Popen(
+        [str(word) for word in command], text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, **options)
+    lines = []
+    assert process.stdout
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if shown:
+                seconds = time.monotonic() - start
+                text = f"{title} ... {seconds:.0f} s  {line.strip()}"
+                print(f"\r\033[K{text[:78]}", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    finally:  # after Ctrl-C too, so that it can tidy up
+        process.wait()
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr)
+    if process.returncode != 0:
+        tail = "".join(lines[-25:])
+        look_for_full_disk("".join(lines))
+        raise CannotRun(f"{title}: failed\n{tail}"
+                        f"The command was: {shlex.join(map(str, command))}\n"
+                        "What this machine has: ./workbook doctor")
+
+
+def show_progress(title: str, start: float) -> None:
+    """What takes more than a second is seen to move on a terminal, until it
+    ends: then without a title."""
+    seconds = time.monotonic() - start
+    if seconds > 1 and sys.stderr.isatty():
+        text = f"{title} {seconds:.0f} s " if title else "\033[K"
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,268 @@
+// The functions of the C shim, as programs find them with the tracer loaded
+// before: each is libtorch's own, with a look at what passes.
+#include "blocks.h"
+#include "calls.h"
+#include "report.h"
+
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_aten.h>
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+#include <torch/csrc/stable/c/shim.h>
+#include <torch/headeronly/util/shim_utils.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+namespace workbook::trace {
+
+namespace {
+
+template <typename Function>
+Function* real_of(Function*, const char* name) {
+  void* const address = in_libtorch(name);
+  if (address == nullptr) {
+    std::fprintf(stderr, "trace: this libtorch has no %s\n", name);
+    std::abort();
+  }
+  return reinterpret_cast<Function*>(address);
+}
+
+template <typename Handle>
+constexpr Kind kind_of() {
+  return std::is_same_v<Handle, AtenTensorHandle> ? Kind::kTensor
+      : std::is_same_v<Handle, StringHandle>      ? Kind::kString
+      : std::is_same_v<Handle, StableListHandle>  ? Kind::kList
+      : std::is_same_v<Handle, StreamHandle>      ? Kind::kStream
+                                                  : Kind::kGuard;
+}
+
+void use(const char* function, const void* handle) {
+  Block block;
+  if (look(handle, &block) == State::kDead && !block.told) {
+    const Busy ours;
+    find(
+        Class::kError,
+        text_of(block.kind) + ", " + text_of(block.made) + ": used by " +
+            text_of({Role::kShim, running_op(), function, 0}) +
+            " after it was released" + released_by(block));
+  }
+}
+
+// Of what a function is given.
+template <typename... Handles>
+void uses([[maybe_unused]] const char* function, Handles... handles) {
+  if (!Busy::now()) {
+    count_shim();
+    (use(function, handles), ...);
+  }
+}
+
+// Of what it gives.
+template <typename... Handles>
+AOTITorchError made(
+    const char* function, AOTITorchError code, Handles*... handles) {
+  [[maybe_unused]] const auto one = [&](auto* handle) {
+    if (handle != nullptr && *handle != nullptr) {
+      follow(
+          *handle,
+          kind_of<std::remove_pointer_t<decltype(handle)>>(),
+          {Role::kShim, running_op(), function, 0});
+    }
+  };
+  if (code == TORCH_SUCCESS && !Busy::now()) {
+    (one(handles), ...);
+  }
+  return code;
+}
+
+template <typename Handle>
+AOTITorchError released(
+    const char* function, AOTITorchError (*real)(Handle), Handle handle) {
+  if (Busy::now() || handle == nullptr) {
+    return real(handle);
+  }
+  count_shim();
+  Block block;
+  const Place place{Role::kShim, running_op(), function, 0};
+  const State state = look(handle, &block);
+  if (state == State::kDead) {
+    set_releasing(place);
+    on_second_release(handle, block);
+    set_releasing({});
+    return TORCH_SUCCESS;
+  }
+  if (state == State::kAlive && block.kind != kind_of<Handle>()) {
+    const Busy ours;
+    find(
+        Class::kError,
+        text_of(block.kind) + ", " + text_of(block.made) + ": released as a " +
+            text_of(kind_of<Handle>()) + ", by " + text_of(place));
+    return TORCH_SUCCESS; // which would have destroyed something else
+  }
+  // Older libtorch releases what it was given by the same function.
+  const bool given = state == State::kAlive &&
+      (block.given.role == Role::kArgument ||
+       block.given.role == Role::kReturn);
+  set_releasing(given ? Place{Role::kLibtorch} : place);
+  const AOTITorchError code = real(handle);
+  set_releasing({});
+  if (state == State::kAlive && look(handle) == State::kAlive) {
+    forget(handle); // an allocator that does not tell
+  }
+  return code;
+}
+
+// Namespaces, of libraries that are being registered.
+std::mutex mutex;
+std::map<TorchLibraryHandle, std::string>& namespaces() {
+  static auto* const namespaces = new std::map<TorchLibraryHandle, std::string>;
+  return *namespaces;
+}
+
+AOTITorchError opened(
+    AOTITorchError code, const char* name, TorchLibraryHandle* library) {
+  if (code == TORCH_SUCCESS) {
+    count_shim();
+    const Busy ours;
+    const std::lock_guard<std::mutex> lock(mutex);
+    namespaces()[*library] = name;
+  }
+  return code;
+}
+
+std::string namespace_of(TorchLibraryHandle library) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return namespaces()[library];
+}
+
+Kernel wrapped(TorchLibraryHandle library, const char* name, Kernel kernel) {
+  const Busy ours;
+  const std::string op(name);
+  return wrap(
+      op.find("::") == std::string::npos ? namespace_of(library) + "::" + op
+                                         : op,
+      kernel);
+}
+
+} // namespace
+
+void on_second_release(const void* address, const Block& block) {
+  const Busy ours;
+  if (block.told) {
+    return;
+  }
+  tell(address);
+  const Op* const op = running_op();
+  find(
+      Class::kError,
+      text_of(block.kind) + ", " + text_of(block.made) + ": released" +
+          released_by(block) + ", and released again" +
+          (op == nullptr ? "" : " in " + op->name));
+}
+
+} // namespace workbook::trace
+
+using namespace workbook::trace;
+
+#define REAL(name) static auto* const real = real_of(&name, #name)
+
+extern "C" {
+
+#include "wrapped.inc" // which wrapping.py writes
+
+AOTITorchError torch_string_c_str(StringHandle handle, const char** data) {
+  REAL(torch_string_c_str);
+  uses("torch_string_c_str", handle);
+  if (!Busy::now()) {
+    set_reading_string(handle);
+  }
+  return real(handle, data);
+}
+
+AOTITorchError torch_delete_string(StringHandle handle) {
+  REAL(torch_delete_string);
+  if (!Busy::now()) {
+    set_reading_string(nullptr);
+  }
+  return released("torch_delete_string", real, handle);
+}
+
+__attribute__((noinline)) AOTITorchError torch_call_dispatcher(
+    const char* op,
+    const char* overload,
+    StableIValue* stack,
+    uint64_t version) {
+  REAL(torch_call_dispatcher);
+  return call(
+      op,
+      overload,
+      stack,
+      {__builtin_return_address(0), __builtin_frame_address(0)},
+      [&] { return real(op, overload, stack, version); });
+}
+
+__attribute__((noinline)) AOTITorchError aoti_torch_call_dispatcher(
+    const char* op, const char* overload, StableIValue* stack) {
+  REAL(aoti_torch_call_dispatcher);
+  return call(
+      op,
+      overload,
+      stack,
+      {__builtin_return_address(0), __builtin_frame_address(0)},
+      [&] { return real(op, overload, stack); });
+}
+
+AOTITorchError aoti_torch_library_init_def(
+    const char* ns,
+    const char* file,
+    uint32_t line,
+    TorchLibraryHandle* library) {
+  REAL(aoti_torch_library_init_def);
+  return opened(real(ns, file, line, library), ns, library);
+}
+
+AOTITorchError aoti_torch_library_init_impl(
+    const char* ns,
+    const char* key,
+    const char* file,
+    uint32_t line,
+    TorchLibraryHandle* library) {
+  REAL(aoti_torch_library_init_impl);
+  return opened(real(ns, key, file, line, library), ns, library);
+}
+
+AOTITorchError aoti_torch_library_init_fragment(
+    const char* ns,
+    const char* file,
+    uint32_t line,
+    TorchLibraryHandle* library) {
+  REAL(aoti_torch_library_init_fragment);
+  return opened(real(ns, file, line, library), ns, library);
+}
+
+AOTITorchError aoti_torch_library_def(
+    TorchLibraryHandle library, const char* schema) {
+  REAL(aoti_torch_library_def);
+  define(namespace_of(library), schema);
+  return real(library, schema);
+}
+
+AOTITorchError aoti_torch_library_impl(
+    TorchLibraryHandle library, const char* name, Kernel kernel) {
+  REAL(aoti_torch_library_impl);
+  return real(library, name, wrapped(library, name, kernel));
+}
+
+AOTITorchError torch_library_impl(
+    TorchLibraryHandle library,
+    const char* name,
+    Kernel kernel,
+    uint64_t version) {
+  REAL(torch_library_impl);
+  return real(library, name, wrapped(library, name, kernel), version);
+}
+
+} // extern "C"

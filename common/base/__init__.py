@@ -1,0 +1,7 @@
+"""What the rooms of the tool share. Importing it makes the package of the tools for
+anyone's extension importable as well."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "abi"))

@@ -1,0 +1,181 @@
+"""How an implementation, and the root project, are configured and built."""
+
+import contextlib
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from base import nvcc
+from base.project import BUILD, MINE, ROOT
+from base.sheets import Chapter, open_chapter
+from torch_stable_abi.files import locked, read_json, write_json
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.programs import CannotRun, run, run_shown
+from torch_stable_abi.projects import by_place
+
+CMAKE_CANNOT_BEAR = '";#\\|:\t\n'  # in the name of a folder
+
+os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
+
+
+@functools.cache
+def compiler() -> str:
+    """Returns that of learner builds: CXX; else clang++, which compiles faster, if it
+    has the sanitizers and what names the lines in their reports; else c++."""
+    clang = shutil.which("clang++")
+    if os.environ.get("CXX") or not (clang and shutil.which("llvm-symbolizer")):
+        return chosen_compiler()
+    return clang if builds_cpp(clang, "-fsanitize=address,undefined") else "c++"
+
+
+@functools.cache
+def chosen_compiler() -> str:
+    """Returns CXX, which must be able to build a program of C++, or c++."""
+    cxx = os.environ.get("CXX") or "c++"
+    words = shlex.split(cxx)
+    if not words or shutil.which(words[0]) is None:
+        raise CannotRun(f"CXX={cxx}: there is no such program; unset CXX, or set it to "
+                        "a compiler of C++, such as g++ or clang++")
+    if cxx != "c++" and not builds_cpp(*words):
+        raise CannotRun(f"CXX={cxx} links no program of C++; unset CXX, or set it to "
+                        "g++ or clang++ (gcc and clang are for C)")
+    return cxx
+
+
+def builds_cpp(*command: str) -> bool:
+    """Returns whether a compiler builds a program that uses the C++ library. One that
+    did is remembered, as long as its file is the same."""
+    path = shutil.which(command[0]) or ""
+    seen, title = BUILD / "compilers.json", shlex.join(command)
+    known, time = read_json(seen), os.stat(path).st_mtime
+    if known.get(title) != [path, time]:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "hello.cpp")
+            source.write_text("#include <iostream>\n#include <optional>\n"
+                              "int main() { std::cout << 1; }\n")
+            if run([*command, source, "-o", f"{folder}/hello"]).returncode != 0:
+                return False
+        with contextlib.suppress(OSError):  # a full disk: the build says it
+            write_json(seen, {**known, title: [path, time]})
+    return True
+
+
+def build_root(preset: str, targets: list[str]) -> None:
+    """Builds targets of the root project: tests, benchmarks, solutions."""
+    folder = BUILD / preset
+    cxx = compiler() if preset == "learn" else chosen_compiler()
+    with locked(folder):
+        if not is_configured(folder, cxx):
+            with configuring(folder, cxx) as environment:
+                run_shown("Configuring", [
+                    "cmake", "--preset", preset,
+                    f"-DTORCH_ROOT={torch_root()}"], cwd=ROOT, env=environment)
+        run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
+
+
+def _stamp_text(build: Path, cxx: str) -> str:
+    """Names all that a build folder is configured for: its place, this torch as it
+    was installed, and this compiler. pip gives headers the dates of their wheel, so
+    ninja does not see that a precompiled header is of others."""
+    headers = torch_root() / "include/torch/headeronly/version.h"
+    return f"{build}\n{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n"
+
+
+def is_configured(build: Path, cxx: str) -> bool:
+    stamp = build / "configured_for.txt"
+    return stamp.exists() and stamp.read_text() == _stamp_text(build, cxx)
+
+
+@contextlib.contextmanager
+def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
+    """Lets the caller run CMake in `build`, in the environment that is yielded.
+    CMake keeps a folder's compiler and place for ever, so what it left is removed
+    first, and ninja's record of what is built with it. The stamp is removed before
+    anything else and written last, once CMake has succeeded."""
+    for name in ("configured_for.txt", "build.ninja", "CMakeCache.txt",
+                 ".ninja_log", ".ninja_deps"):
+        (build / name).unlink(missing_ok=True)
+    shutil.rmtree(build / "CMakeFiles", ignore_errors=True)
+    yield {**os.environ, "CXX": cxx}
+    if (build / "build.ninja").exists():
+        (build / "configured_for.txt").write_text(_stamp_text(build, cxx))
+
+
+def implementation_build(folder: Path) -> Path:
+    """The build folder of an implementation: my-01_..., or by its place."""
+    folder = folder.resolve()
+    if folder.parent == MINE:
+        return BUILD / "learn" / f"my-{folder.name}"
+    return BUILD / "learn" / by_place(folder)
+
+
+def refuse_odd_name(folder: Path) -> None:
+    if odd := set(str(folder.resolve())) & set(CMAKE_CANNOT_BEAR):
+        raise CannotRun(f"CMake cannot bear the name of the folder {str(folder)!r}: "
+                        f"move it to one without {repr(odd.pop())[1:-1]}")
+
+
+def configure(chapter: Chapter, folder: Path,
+              build: Path) -> subprocess.CompletedProcess | None:
+    """Configures an implementation as a project of its own, if need be."""
+    refuse_odd_name(folder)
+    python = chapter.steps_in_python.exists()  # its product is the build as it is
+    cxx = chosen_compiler() if python else compiler()
+    if is_configured(build, cxx):
+        return None
+    words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
+                   f"-DTORCH_ROOT:PATH={torch_root()}"]
+    if python:
+        words += ["-DACTIVATION_CUDA=OFF", f"-DPython_EXECUTABLE={sys.executable}",
+                  "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",  # half the time of -O3
+                  f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/package.cmake"]
+    else:
+        edited = ";".join(sorted({step.file for step in chapter.steps}))
+        words += ["-DCMAKE_BUILD_TYPE=Debug", "-DWORKBOOK_PCH=ON",
+                  f"-DWORKBOOK_EDITED={edited}",
+                  f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/learn.cmake"]
+    probe = chapter.tests / "probe.cpp"
+    if probe.exists():
+        words += [f"-DWORKBOOK_PROBE={probe}"]
+    with configuring(build, cxx) as environment:
+        for language in ("C", "CXX", "CUDA"):  # no text is saved twice: no ccache
+            environment.pop(f"CMAKE_{language}_COMPILER_LAUNCHER", None)
+        done = run(words, env=environment, title="Configuring")
+    if done.returncode == 0 and folder.parent == MINE:  # for editors
+        link = folder / "compile_commands.json"
+        if link.is_symlink():
+            link.unlink()
+        if not python and not link.exists():  # a file there is the learner's own
+            link.symlink_to(build / link.name)
+    return done
+
+
+def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
+    """The learner's, as their users build it: without sanitizers."""
+    open_chapter(chapter)
+    build = builds / f"my-{chapter.name}"
+    words: list = ["cmake", "-G", "Ninja", "-S", chapter.mine, "-B", build,
+                   f"-DCMAKE_BUILD_TYPE={type}", f"-DTORCH_ROOT={torch_root()}"]
+    included = "debug.cmake" if type == "Debug" else "probe.cmake"
+    words += [f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/{included}"]
+    probe = chapter.tests / "probe.cpp"
+    if probe.exists():
+        words += [f"-DWORKBOOK_PROBE={probe}"]
+    cxx = chosen_compiler()
+    title = f"my/{chapter.name} without sanitizers"
+    with locked(build):
+        try:
+            if not is_configured(build, cxx):
+                with configuring(build, cxx) as environment:
+                    run_shown(f"Configuring {title}", words, env=environment)
+            run_shown(f"Building {title}", ["ninja", "-C", build])
+        except CannotRun as error:
+            raise CannotRun(f"my/{chapter.name} does not build; ./workbook "
+                            f"check {chapter.number} says more\n{error}") from None
+    return build

@@ -1,0 +1,89 @@
+"""The command line: each command is a module in commands/ of one of the rooms, with
+add_arguments(parser) and run(arguments), which returns the exit status."""
+
+import argparse
+import importlib
+import importlib.util
+import signal
+import sys
+from types import ModuleType
+
+from base.project import BUILD
+from base.requirements import install
+from torch_stable_abi.cli import describe, parse, run_to_status
+from torch_stable_abi.libtorch.installed import torch_root
+
+COMMANDS = {
+    "learn": ["check", "hint", "diff", "reset", "debug", "py", "demo",
+              "list", "tour"],
+    "build your own": ["new", "schemas", "audit", "matrix", "trace"],
+    "teach": ["archive", "grade"],
+    "look after the workbook": [
+        "test", "bench", "docs", "carry", "doctor", "nvcc"],
+}
+
+ROOMS = ("learn", "upkeep", "torch_stable_abi")
+NEEDED = {"audit": "audit"}  # a command's set of requirements/
+
+MANUAL = """\
+The LibTorch Stable ABI Workbook.
+
+Without a command: sets up what is missing, shows that the first solution works
+here, and opens your next step. On a terminal it then watches: each save gets a
+verdict, and single keys do the rest.
+"""
+
+EPILOG = """
+Your copies of the starters are in my/, which is yours: nothing there is ever
+written over, and reset keeps what was there in my/.backup.
+
+  TORCH_ROOT   a torch folder or an unpacked libtorch, to use that one
+  NO_COLOR     no colour on a terminal either
+
+Exit status: 0 passed, 1 failed, 2 could not run (the text says what is missing
+and the line that cures it). COMMAND --help says more of a command."""
+
+
+def names() -> list[str]:
+    return [name for group in COMMANDS.values() for name in group]
+
+
+def find_command(name: str) -> ModuleType:
+    room = next(room for room in ROOMS
+                if importlib.util.find_spec(f"{room}.commands.{name}"))
+    return importlib.import_module(f"{room}.commands.{name}")
+
+
+def manual() -> str:
+    lines = [MANUAL]
+    for group, members in COMMANDS.items():
+        lines.append(f"{group}:")
+        lines += [f"  {name:<9} {describe(find_command(name))}" for name in members]
+    return "\n".join(lines) + "\n" + EPILOG
+
+
+def parse_words(words: list[str]) -> tuple[ModuleType, argparse.Namespace]:
+    """Returns the command's module and its arguments; without words, that of start."""
+    module = find_command(words[0] if words else "start")
+    return module, parse(module, " ".join(["./workbook", *words[:1]]), words[1:])
+
+
+def main(words: list[str]) -> int:
+    return run_to_status("workbook", lambda: run(words))
+
+
+def run(words: list[str]) -> int:
+    if words and words[0] in ("-h", "--help", "help"):
+        print(manual())
+        return 0
+    if words and words[0] not in names():
+        print(f"workbook: there is no command {words[0]}; ./workbook --help lists them",
+              file=sys.stderr)
+        return 2
+    module, arguments = parse_words(words)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch_root()
+    BUILD.mkdir(exist_ok=True)
+    if words and words[0] in NEEDED:
+        install(NEEDED[words[0]])
+    return module.run(arguments)

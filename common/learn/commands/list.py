@@ -1,0 +1,31 @@
+"""list: the chapters, and how far you are."""
+
+import argparse
+
+from base.sheets import chapters
+from learn import screen, verdict
+from learn.progress import current_chapter, say_next
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(arguments: argparse.Namespace) -> int:
+    show()
+    return 0
+
+
+def show(then: str | None = None) -> None:
+    for chapter in chapters():
+        steps, changed = verdict.last(chapter) if chapter.mine.exists() \
+            else ({}, False)
+        done = sum(state == "pass" for state in steps.values())
+        print(f"{chapter.number} {chapter.title:<28} {chapter.minutes:>3} min  "
+              f"{screen.bar(done, len(chapter.steps))}" +
+              ("  changed since its last check" if changed else ""))
+    current = current_chapter()
+    if current is None or current.mine.exists():
+        say_next(current, then)
+    else:
+        print(screen.bold("Start with ./workbook"))

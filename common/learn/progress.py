@@ -1,0 +1,68 @@
+"""Where the learner is."""
+
+import os
+
+from base.project import ROOT
+from base.sheets import Chapter, Step, chapters, find_chapter
+from learn import screen, verdict
+
+
+def is_done(chapter: Chapter) -> bool:
+    steps, changed = verdict.last(chapter)
+    return not changed and all(state == "pass" for state in steps.values())
+
+
+def current_chapter() -> Chapter | None:
+    """The first chapter that is not known to pass; none if all do. Chapter 00
+    is for beginners: who has begun another one is not sent back to it."""
+    first, *others = chapters()
+    begun = first.mine.exists() or not any(c.mine.exists() for c in others)
+    return next((c for c in (chapters() if begun else others)
+                 if not (c.mine.exists() and is_done(c))), None)
+
+
+def following(chapter: Chapter) -> Chapter | None:
+    """The next that is not known to pass, else the first."""
+    after = chapters()[chapters().index(chapter) + 1:]
+    return next((c for c in after if not (c.mine.exists() and is_done(c))),
+                current_chapter())
+
+
+def step_to_do(chapter: Chapter) -> Step:
+    """The first that did not pass when it was last checked, else the last."""
+    steps, _ = verdict.last(chapter)
+    return chapter.step(next((id for id, state in steps.items()
+                              if state != "pass"), chapter.steps[-1].id))
+
+
+def chapter_and_step(what: str | None) -> tuple[Chapter, Step | None]:
+    """Of "04", "4", "04.2" or nothing, which is where the learner is."""
+    number, _, step = (what or "").partition(".")
+    chapter = find_chapter(number.zfill(2)) if number else \
+        current_chapter() or chapters()[-1]
+    return chapter, chapter.step(f"{chapter.number}.{step}") if step else None
+
+
+def say_next(chapter: Chapter | None,
+             then: str | None = None) -> None:
+    if chapter is None:
+        print(screen.bold("All chapters pass. Compare: ./workbook tour"))
+        return
+    step = step_to_do(chapter)
+    file, line = verdict.place_of_step(chapter, chapter.mine, step.id)
+    print(f"\n{screen.bold(f'Step {step.id} {step.title}')} "
+          f"({step.minutes} minutes)\n"
+          f"  read chapters/{chapter.name}/README.md:"
+          f"{_line_to_read(chapter, step.id)}")
+    here = "" if chapter == current_chapter() else f" {chapter.number}"
+    print(screen.bold(f"Edit {os.path.relpath(file, ROOT)}:{line}, "
+                      f"then {then or 'run ./workbook check' + here}"))
+
+
+def _line_to_read(chapter: Chapter, id: str) -> int:
+    """Of the step's section; before the first stands what the chapter is on."""
+    if id == chapter.steps[0].id:
+        return 1
+    lines = (chapter.exercise / "README.md").read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1)
+                if line.startswith(f"## {id} "))

@@ -1,0 +1,189 @@
+"""What the learner sees: 80 columns, colour on a terminal only."""
+
+import itertools
+import os
+import select
+import sys
+import textwrap
+
+from base.sheets import Chapter
+from learn.verdict.model import CALLED, PASS, Verdict
+
+PRINTED = 10  # lines of what the learner's code printed
+NOTES = 3
+DRAWN = 8  # lines of a drawing; of a longer one this many that are wrong:
+WRONG = 5
+_COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def paint(text: str, code: str) -> str:
+    return f"\033[{code}m{text}\033[0m" if _COLOUR else text
+
+
+def bold(text: str) -> str:
+    return paint(text, "1")
+
+
+def marks(chapter: Chapter, steps: dict[str, str]) -> str:
+    """01.1 ok  01.2 <-  01.3 -"""
+    words = []
+    here = False
+    for id, state in steps.items():
+        if state == "pass":
+            words.append(paint(f"{id} ok", "32"))
+        elif not here:
+            here = True
+            words.append(paint(f"{id} <-", "33;1"))
+        else:
+            words.append(f"{id} - ")
+    return "  ".join(words)
+
+
+def bar(done: int, all: int) -> str:
+    """[####......] 4 of 10 steps"""
+    width = min(all, 20)
+    full = done * width // all
+    return f"[{'#' * full}{'.' * (width - full)}] {done} of {all} " + \
+        ("step" if all == 1 else "steps")
+
+
+class Keys:
+    """Single keys of the terminal, which is as it was after close()."""
+
+    def __init__(self):
+        import termios
+        import tty
+        self._before = termios.tcgetattr(sys.stdin)
+        tty.setcbreak(sys.stdin)
+
+    def wait(self, seconds: float) -> str:
+        """The key that is pressed within `seconds`, else ""."""
+        if select.select([sys.stdin], [], [], seconds)[0]:
+            return os.read(sys.stdin.fileno(), 1).decode(errors="replace") or "q"
+        return ""
+
+    def close(self) -> None:
+        import termios
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
+
+
+def wrap(text: str, indent: str = "  ") -> str:
+    """Folds at 80 columns; what cannot be folded (a path) stays whole."""
+    return textwrap.fill(text, 80, initial_indent=indent,
+                         subsequent_indent=indent + "  ",
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
+                 edit: bool = True) -> None:
+    """Of one step. `then` says what to do after the edit: "save it"."""
+    kind, step = verdict.kind, verdict.step
+    title = f"{step} {chapter.step(step).title}" if step else \
+        f"{chapter.number} {chapter.title}"
+    if verdict.passed:
+        print(bold(paint(f"{title}: pass", "32")))
+        print(wrap(f"Shown: {verdict.sentence}."))
+        for remark in verdict.message:
+            print(wrap(f"Note: {remark}."))
+        print(f"  Compare yours with ours: ./workbook diff {step}")
+        return
+    print(bold(f"{title}: ") +
+          paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))
+    if verdict.sentence:
+        print(wrap(verdict.sentence))
+    for line in verdict.message:
+        # A compiler's caret lines keep their columns; the rest is folded.
+        # So do the lines of a drawing, which follow a first one.
+        first, *drawn = line.splitlines() or [""]
+        drawn = folded(drawn)
+        print(f"  {first}"[:80] if " | " in first else wrap(first))
+        for row in drawn:
+            print(f"  {row}")
+    if verdict.help:
+        print(wrap(verdict.help))
+        print("  The whole text: " + (
+            "key f" if then == "save it"
+            else then.removeprefix("run ") + " --full"))
+    if verdict.printed:
+        more = len(verdict.printed) - PRINTED
+        print("  Your code printed" +
+              (f" {len(verdict.printed)} lines; the last {PRINTED}:"
+               if more > 0 else ":"))
+        for line in verdict.printed[-PRINTED:]:
+            print(f"    {line}"[:80])
+    show_notes(verdict)
+    if edit:
+        print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
+
+
+def what_next(chapter: Chapter) -> str:
+    """Where a sheet's last section is."""
+    lines = (chapter.exercise / "README.md").read_text().splitlines()
+    return f"chapters/{chapter.name}/README.md:{lines.index('## What next') + 1}"
+
+
+def folded(drawn: list[str]) -> list[str]:
+    """Of a long drawing the slots that are wrong; the others are counted."""
+    if len(drawn) <= DRAWN:
+        return drawn
+    rows: list[str] = []
+    for wrong, group in itertools.groupby(drawn[1:], lambda row: "<-" in row):
+        found = list(group)
+        at = found[0][:len(found[0]) - len(found[0].lstrip())]
+        kept = found[:WRONG] if wrong or len(found) == 1 else []
+        left = len(found) - len(kept)
+        rows += kept + [f"{at}({left} more)" if wrong else
+                        f"{at}({left} that are as they should be)"] * (left > 0)
+    return [drawn[0], *rows]
+
+
+def show_notes(verdict: Verdict) -> None:
+    for note in verdict.notes[:NOTES]:
+        print(wrap(f"Note: {note}."))
+    if len(verdict.notes) > NOTES:
+        print(f"  and {len(verdict.notes) - NOTES} more; all: {verdict.log}")
+
+
+class Telling:
+    """Shows a check's verdicts: first that on the step the learner is at, as
+    soon as it is there, then what else there is to say."""
+
+    def __init__(self, chapter: Chapter, then: str):
+        self.chapter, self.then = chapter, then
+        self.told: Verdict | None = None
+
+    def tell(self, verdict: Verdict) -> None:
+        self.told = verdict
+        if verdict.kind == "todo":
+            return  # first of all what was done has to be right
+        show_verdict(self.chapter, verdict, self.then)
+        if verdict.kind == "leak":
+            print("  Looking for the line that made it ...")
+
+    def end(self, found: Verdict) -> bool:
+        """True if the learner goes on to another step."""
+        told = self.told
+        new = not (told and told.step == found.step)
+        if found.passed:
+            what = "its step passes" if len(found.steps) == 1 else \
+                f"all {len(found.steps)} steps pass"
+            print(bold(paint(f"{self.chapter.number} {self.chapter.title}: "
+                             f"{what}", "32")))
+            from learn import demos
+            if self.chapter.number in demos.MODULES:
+                print(f"  {demos.invitation(self.chapter.number)}")
+            print(f"  What next: {what_next(self.chapter)}")
+            show_notes(found)
+        elif told and told.kind == "leak" and not new:
+            for line in found.message:
+                print(wrap(line))
+            print(bold(f"Edit {found.file}:{found.line}, then {self.then}"))
+        elif new and told and told.kind not in (PASS, "todo"):
+            print("An earlier step fails as well. The mistake may be the same:")
+            show_verdict(self.chapter, found, self.then, edit=False)
+            print(bold(f"Edit {told.file}:{told.line} first, then {self.then}"))
+        elif new == (found.kind != "todo"):
+            show_verdict(self.chapter, found, self.then)
+        if found.ran:
+            print(marks(self.chapter, found.steps))
+        return found.passed or (found.kind == "todo" and new)

@@ -1,0 +1,138 @@
+"""The second half of a check: the chapter's tests, in processes of their own."""
+
+import contextlib
+import os
+import re
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from base.project import ROOT
+from learn.verdict.report import Case, read
+from torch_stable_abi.programs import Superseded
+from torch_stable_abi.projects import library_of
+
+CASE_SECONDS = 10  # a case of a learner's run may take this long
+KEPT = 2**20  # bytes of what it prints, of its beginning and of its end
+FAILED, LEAKED, TIMED_OUT = 1, 4, 124  # statuses of a test program
+
+
+@dataclass
+class Run:
+    """What became of a test process."""
+    status: int
+    text: str
+    cases: list[Case] | None  # None: it ended before the first, or has no report
+    limit: int = CASE_SECONDS  # that it ran into, if TIMED_OUT
+
+
+class Tests:
+    """Those of a chapter, on one implementation. Their process loads libtorch, or
+    imports torch, when it is made, and runs cases in processes forked from it.
+    Those that are `lasting` go on with an implementation that is built anew, but
+    take longer to name the lines of a sanitizer's report."""
+
+    def __init__(self, test: Path, build: Path, seed: int | None = None,
+                 lasting: bool = False, **environment: str):
+        self.test, self.build = test, build
+        self.lasting = lasting or test.suffix == ".py"
+        self.made = test.stat().st_mtime_ns
+        self.asked = False
+        self.report = build / "report.xml"
+        self.superseded: Callable[[], bool] = lambda: False
+        self.command: list = [
+            test, "--serve=lasting" if lasting else "--serve", "--reporters=xml",
+            f"--out={self.report}", f"--timeout={CASE_SECONDS}"]
+        if seed is not None:
+            self.command.append(f"--rand-seed={seed}")
+        if test.suffix == ".py":
+            self.command = [
+                sys.executable, "-m", "learn.verdict.python_server",
+                test, build, self.report]
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "common"),
+                            **environment}
+        self.process: subprocess.Popen | None = self._started()
+
+    def serve(self, test: Path, build: Path) -> bool:
+        """Whether they can go on with this build. Most in C++ share a
+        symbolizer, which keeps the lines of the library that it has read."""
+        return self.process is not None and self.process.poll() is None and \
+            self.build == build and test.exists() and \
+            self.made == test.stat().st_mtime_ns and \
+            (self.lasting or not self.asked)
+
+    def run(self, steps: Sequence[str]) -> Run:
+        """Runs the cases of these steps. Those of the whole chapter are for
+        ./workbook test. A process that ends before it has said, by the key of this
+        run, that it ran all of them has not ended its last case, whatever the report
+        says, nor has one that failed without a failure in the report: the code that
+        is tested may have written that."""
+        self.report.unlink(missing_ok=True)
+        cases = ",".join(f"{step} *" for step in steps)
+        self.process = self.process or self._started()
+        assert self.process.stdin
+        self.asked = True
+        key = secrets.token_hex(16)
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(
+                f"{library_of(self.build)}\t{cases}\t{key}\n".encode())
+            self.process.stdin.flush()
+        limit = (CASE_SECONDS + 5) * (len(steps) + 5)
+        status, printed = self._wait(limit, key)
+        whole = status == TIMED_OUT and self.process is None
+        before, ran, after = printed.partition(f"\0ran {key}".encode())
+        found = read(self.report)
+        silent = status == FAILED and not any(case.failures for case in found or [])
+        if found and (silent or not ran):
+            found[-1].ended = False
+        text = before + after.removeprefix(b"\n")
+        return Run(status, text.decode(errors="replace"),
+                   found, limit if whole else CASE_SECONDS)
+
+    def end(self) -> None:
+        """With all that it has started."""
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+            self.process = None
+
+    def _started(self) -> subprocess.Popen:
+        return subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,
+            env=self.environment)
+
+    def _wait(self, limit: int, key: str) -> tuple[int, bytes]:
+        """Returns the status of what runs now, and all that it printed, the middle of
+        too much left out."""
+        end_of_run = re.compile(rf"\n?\0ended (-?\d+) {key}\n\Z".encode())
+        assert self.process and self.process.stdout
+        pipe = self.process.stdout.fileno()
+        printed = bytearray()
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            if self.superseded():
+                self.end()
+                raise Superseded
+            if not select.select([pipe], [], [], 0.05)[0]:
+                continue
+            data = os.read(pipe, 2**16)
+            if not data:
+                status = self.process.wait()
+                self.end()
+                return status, bytes(printed)
+            printed += data
+            ended = end_of_run.search(printed, max(0, len(printed) - 64))
+            if ended:
+                return int(ended[1]), bytes(printed[:ended.start()])
+            if len(printed) > 3 * KEPT:
+                printed[KEPT:-KEPT] = b"\n... (too much; cut out here) ...\n"
+        self.end()
+        return TIMED_OUT, bytes(printed)

@@ -1,0 +1,147 @@
+"""Watch mode: a verdict at each save, and single keys."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from base.project import ROOT
+from base.sheets import Chapter, chapters, missing, open_chapter
+from learn import screen, verdict, work
+from learn.commands import diff as diff_command
+from learn.commands import list as list_command
+from learn.progress import following, say_next, step_to_do
+from learn.verdict.running import Tests
+from torch_stable_abi.programs import CannotRun, sentence
+
+
+def watch(chapter: Chapter) -> int:
+    """Until q or Ctrl-C. Looks at the files' times, which also works on network
+    folders and in virtual machines."""
+    keys = screen.Keys()
+    log = None  # of the last check
+    seen = None if verdict.last(chapter)[1] else verdict.saved(chapter.mine)
+    before: dict = {}  # the chapter that was finished last, and its files
+    preparing = Preparing()
+    try:
+        say_next(chapter, "save it")
+        _say_keys()
+        while True:
+            key = keys.wait(0.05)
+            if key == "q":
+                break
+            if key in ("n", "p"):
+                at = chapters().index(chapter) + (1 if key == "n" else -1)
+                chapter = chapters()[at % len(chapters())]
+                open_chapter(chapter)
+                seen = verdict.saved(chapter.mine)
+                say_next(chapter, "save it")
+            elif key == "h":
+                work.hint(chapter, step_to_do(chapter).id, "key h")
+            elif key == "d":
+                diff_command.show(chapter, diff_command.done(chapter))
+            elif key == "f" and log is not None:
+                print(log.read_text(errors="replace"))
+            elif key == "l":
+                list_command.show("save it")
+            elif key:
+                _say_keys()
+            preparing.see(chapter)
+            for other, times in before.items():  # one goes on tidying it up
+                if verdict.saved(other.mine) != times:
+                    before, chapter, seen = {}, other, None
+                    break
+            now = verdict.saved(chapter.mine)
+            if now == seen and key != "r":
+                continue
+            seen = now
+            gone = missing(chapter)
+            if gone:
+                print(f"my/{chapter.name}/{gone} is missing; ./workbook check "
+                      f"{chapter.number} brings the starter's back")
+                continue
+            print(f"\n-- {time.strftime('%H:%M:%S')} checking "
+                  f"{chapter.number} " + "-" * 40)
+            ready = preparing.stop()
+            telling = screen.Telling(chapter, "save it")
+            try:
+                found = verdict.check(chapter, chapter.mine, tell=telling.tell,
+                                      ready=ready)
+            except CannotRun as error:  # the next save may do
+                print(f"workbook: {error}")
+                continue
+            except OSError as error:
+                print(f"workbook: {sentence(error)}")
+                continue
+            goes_on = telling.end(found)
+            log = ROOT / found.log
+            now = verdict.saved(chapter.mine)
+            seen = None if verdict.last(chapter)[1] else now
+            if found.passed:
+                before = {chapter: now}
+                next_one = following(chapter)
+                if next_one is not None:
+                    chapter = next_one
+                    open_chapter(chapter)
+                    seen = verdict.saved(chapter.mine)
+                say_next(next_one, "save it")
+            elif goes_on:
+                say_next(chapter, "save it")
+            _say_keys()
+    except KeyboardInterrupt:
+        print()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C
+        preparing.end()
+        keys.close()
+    print("Your work is in my/. Go on with: ./workbook")
+    return 0
+
+
+class Preparing:
+    """What a check needs, begun while the sheet is read and the step is edited:
+    the first build of a chapter, then a process that has loaded libtorch."""
+
+    def __init__(self) -> None:
+        self.chapter: Chapter | None = None
+        self.since = 0.0
+        self.build: subprocess.Popen | None = None
+        self.tests: Tests | None = None
+
+    def see(self, chapter: Chapter) -> None:
+        if chapter != self.chapter:
+            self.end()
+            self.chapter = chapter
+        elif self.since and time.monotonic() - self.since > 1:  # it stays
+            self.since = 0
+            if verdict.checked(chapter):
+                self.tests = verdict.ready(chapter, chapter.mine, self.tests)
+            else:
+                self.build = subprocess.Popen(
+                    ["nice", sys.executable, ROOT / "common", "check",
+                     chapter.number, "--json"], start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL)
+
+    def end(self) -> None:
+        tests = self.stop()
+        self.tests = None
+        if tests:
+            tests.end()
+
+    def stop(self) -> Tests | None:
+        """Ends the build. Gives the tests, if they have begun."""
+        if self.build and self.build.poll() is None:
+            os.killpg(self.build.pid, signal.SIGTERM)
+            self.build.wait()
+        self.since = time.monotonic()
+        return self.tests
+
+
+def _say_keys() -> None:
+    done = sum(state == "pass" for c in chapters() if c.mine.exists()
+               for state in verdict.last(c)[0].values())
+    print(f"{screen.bar(done, sum(len(c.steps) for c in chapters()))}  save for "
+          "a verdict\nkeys: h hint  d diff  f full text  r run again  l list\n"
+          "      n next chapter  p previous chapter  q quit")

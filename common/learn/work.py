@@ -1,0 +1,131 @@
+"""hint, diff, reset: the learner's copy, the hints, the solution."""
+
+import difflib
+import re
+import shutil
+import time
+from pathlib import Path
+
+from base.hunks import hunks, replaced
+from base.project import BUILD, MINE, read_source
+from base.sheets import Chapter, open_chapter, source_files
+from learn import screen
+from torch_stable_abi.files import read_json, write_file, write_json
+
+
+def hints(chapter: Chapter, id: str) -> list[str]:
+    """Those of hints.md, then the solution's lines."""
+    text = (chapter.exercise / "hints.md").read_text()
+    section = re.findall(rf"^## {id} .*?(?=^## |\Z)", text, re.M | re.S)[0]
+    texts = re.findall(r"^### Hint \d\n\s*(.*?)\s*(?=^### |\Z)",
+                       section, re.M | re.S)
+    lines = []
+    for hunk in hunks(chapter):
+        if hunk.step == id:
+            to = f" to {hunk.end}" if hunk.end > hunk.begin + 1 else ""
+            lines += [f"{hunk.file}, in place of line {hunk.begin + 1}{to} of the "
+                      "starter:", "".join(hunk.new)]
+    return [re.sub(r"^```\w*\n?", "", t, flags=re.M) for t in texts] + \
+        ["\n".join(lines).rstrip()]
+
+
+def hint(chapter: Chapter, id: str, again: str) -> None:
+    """The next hint of a step; after the last, all begins again."""
+    seen_file = BUILD / "hints.json"
+    seen = read_json(seen_file)
+    texts = hints(chapter, id)
+    n = seen.get(id, 0) % len(texts)
+    last = n == len(texts) - 1
+    print(screen.bold(f"{id} {chapter.step(id).title}: " + (
+        "the solution" if last else f"hint {n + 1} of {len(texts) - 1}")))
+    print("\n".join("  " + line if line else "" for line in
+                    texts[n].splitlines()))
+    seen[id] = n + 1
+    write_json(seen_file, seen)
+    if not last:
+        print(f"More: {again}" +
+              (" (it shows the solution)" if n == len(texts) - 2 else ""))
+
+
+def diff(chapter: Chapter, steps: set[str]) -> bool:
+    """Prints how the learner's files differ from the solution's, but not in
+    other steps than these."""
+    open_chapter(chapter)
+    names = {p.relative_to(folder) for folder in
+             (chapter.mine, chapter.solution) for p in source_files(folder)}
+    differs = False
+    for name in sorted(names):
+        yours, solution = (
+            read_source(folder / name).splitlines()
+            if (folder / name).exists() else []
+            for folder in (chapter.mine, chapter.solution))
+        hidden = [(h.at, h.at + len(h.new)) for h in hunks(chapter)
+                  if h.file == str(name) and h.step not in steps]
+        shown = replaced(yours, solution, hidden, others=True)
+        for line in difflib.unified_diff(yours, shown, f"yours/{name}",
+                                         f"solution/{name}", lineterm=""):
+            differs = True
+            code = {"+": "32", "-": "31", "@": "36"}.get(line[:1])
+            print(screen.paint(line, code) if code else line)
+    if not differs and steps:
+        what = chapter.number if len(steps) == len(chapter.steps) else \
+            ", ".join(sorted(steps))
+        print(f"yours is the solution of {what}, to the letter")
+    return differs
+
+
+def reset(chapter: Chapter, step: str | None = None) -> None:
+    """The starter again, or its lines of one step. What was there is kept, and
+    where is said."""
+    kept = MINE / ".backup" / f"{chapter.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if chapter.mine.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        while kept.exists():
+            kept = kept.with_name(kept.name + "+")
+        if step or has_relative_link(chapter.mine):
+            keep_copy(chapter.mine, kept)
+        if not step and kept.exists():
+            remove(chapter.mine)
+        elif not step:
+            chapter.mine.rename(kept)
+        print(f"Yours is kept in {kept.relative_to(MINE.parent)}")
+    open_chapter(chapter)
+    if step is None:
+        print(f"my/{chapter.name} is the starter again")
+        return
+    mine = [h for h in hunks(chapter) if h.step == step]
+    for name in sorted({h.file for h in mine}):
+        starter, yours = (
+            (folder / name).read_text(encoding="utf-8", errors="surrogateescape")
+            .splitlines(keepends=True)
+            for folder in (chapter.exercise, chapter.mine))
+        places = [(h.begin, h.end) for h in mine if h.file == name]
+        text = replaced(yours, starter, places)
+        write_file(chapter.mine / name, "".join(text))
+        print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
+
+
+def has_relative_link(folder: Path) -> bool:
+    """Returns whether the folder is, or holds, a link that would lead elsewhere from
+    another place."""
+    return any(path.is_symlink() and not path.readlink().is_absolute()
+               for path in (folder, *folder.rglob("*")))
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder, or a link to one: what it leads to stays."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
+
+
+def keep_copy(folder: Path, kept: Path) -> None:
+    """Copies a folder whole or not at all. Of a link the copy has the file that it
+    leads to."""
+    part = kept.with_name(kept.name + ".part")
+    try:
+        shutil.copytree(folder, part)
+        part.rename(kept)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -1,0 +1,149 @@
+"""grade: check many people's solutions, as a table and JSON.
+
+A submission is a folder of chapters (01_headeronly_types, ...), such as a
+learner's my/, or one chapter. One that hangs, crashes or eats memory costs only
+itself."""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+
+from base.project import ROOT
+from base.sheets import chapters
+from learn.verdict.model import PASS
+from torch_stable_abi.files import write_file
+from torch_stable_abi.programs import CannotRun
+
+
+def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
+    """(who, number of the chapter, folder) of each implementation. The number is ""
+    for an entry that holds no chapter."""
+    names = {c.name: c.number for c in chapters()}
+    found = []
+    for given in map(Path, folders):
+        place = Path(os.path.realpath(given))
+        if place.name in names:
+            mine = [given]
+        else:
+            mine = sorted(p for p in given.iterdir() if p.name in names and
+                          p.is_dir()) if given.is_dir() else []
+        who = place.parent.name if place.name in names else place.name
+        found += [(who, names[p.name if p.name in names else place.name], p)
+                  for p in mine] or [(who, "", given)]
+    return found
+
+
+def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
+    """The verdict, or one of the kinds "no chapter", "out of time", "out of memory",
+    "could not run". What the check has started is ended with it, daemons too."""
+    from base import processes
+    if not number:
+        return {"kind": "no chapter", "steps": {}, "took": 0.0, "message": [
+            f"{folder} has no folder such as {chapters()[0].name}"]}
+    start, ended = time.monotonic(), ""
+    with tempfile.TemporaryFile("w+", errors="replace") as out, \
+            tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(
+            [sys.executable, ROOT / "common", "check", number, f"--impl={folder}",
+             "--json"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        try:
+            while process.poll() is None and not ended:
+                time.sleep(0.1)
+                if time.monotonic() - start > seconds:
+                    ended = "out of time"
+                elif processes.memory_mib(processes.family(os.getpid())[1:]) > mib:
+                    ended = "out of memory"
+        finally:
+            processes.kill_descendants()
+        took = round(time.monotonic() - start, 1)
+        out.seek(0)
+        errors.seek(0)
+        said, told = out.read(), errors.read().strip()
+        why = (told.partition("workbook: ")[2] or told).splitlines()
+    if ended:
+        return {"kind": ended, "steps": {}, "message": [], "took": took}
+    # Whoever can write to the check's output may have ended it too.
+    ended_by = process.returncode
+    if ended_by not in (0, 1):
+        said = ""
+    if ended_by < 0:
+        why = [f"the check was ended by {signal.Signals(-ended_by).name}"]
+    try:
+        verdict = json.loads(said)
+        if (verdict["kind"] == PASS) != (ended_by == 0):
+            raise ValueError
+        return {"kind": verdict["kind"], "steps": verdict["steps"],
+                "message": verdict["message"], **verdict, "took": took}
+    except (ValueError, TypeError, KeyError):
+        return {"kind": "could not run", "steps": {}, "took": took,
+                "message": why[:3] or ["it printed no verdict"]}
+
+
+def positive(text: str) -> int:
+    if (number := int(text)) <= 0:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
+    return number
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folders", nargs="+", metavar="DIR")
+    parser.add_argument("--seconds", type=positive, default=120, metavar="N",
+                        help="that a chapter may take (default %(default)s)")
+    parser.add_argument("--memory", type=positive, default=4096, metavar="MIB",
+                        help="that it may use (default %(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="write all of it there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from base import processes
+    processes.adopt_orphans()
+    rows: list[dict] = []
+    file = Path(arguments.json) if arguments.json else None
+    if file and not file.exists():
+        write_rows(file, rows)  # a file that cannot be written is seen now
+    elif file and not os.access(file, os.W_OK):
+        raise CannotRun(f"{file} cannot be written")
+    grows = file and file.is_file()  # a pipe or a device gets all at the end
+    print(f"{'who':<20} {'':<2}  {'steps':<7} {'s':>5}  verdict")
+    for who, number, folder in submissions(arguments.folders):
+        verdict = check(number, folder, arguments.seconds, arguments.memory)
+        rows.append({"who": who, "folder": str(folder), "chapter": number,
+                     **{k: v for k, v in verdict.items() if k != "chapter"}})
+        if file and grows:
+            write_rows(file, rows)
+        print(describe(rows[-1]), flush=True)
+    if file and not grows:
+        file.write_text(as_json(rows))
+    return 0 if all(r["kind"] == "pass" for r in rows) else 1
+
+
+def write_rows(file: Path, rows: list[dict]) -> None:
+    """Writes all rows in place of what was there, where a link leads."""
+    write_file(Path(os.path.realpath(file)), as_json(rows))
+
+
+def as_json(rows: list[dict]) -> str:
+    return json.dumps(rows, indent=1) + "\n"
+
+
+def describe(row: dict) -> str:
+    """A line of the table. The names and messages are of others: what would move the
+    cursor or colour the terminal is escaped."""
+    states = row["steps"].values()
+    done = f"{sum(state == 'pass' for state in states)}/{len(states)}"
+    text = " ".join(filter(None, [row["kind"], row.get("step")]))
+    text += f": {row['message'][0]}" if row["message"] else ""
+    line = f"{row['who'][:20]:<20} {row['chapter']:<2}  {done:<7} " \
+        f"{row['took']:>5.1f}  {text}"
+    return textwrap.fill(
+        "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), 80,
+        subsequent_indent=" " * 40, break_on_hyphens=False)
+
+

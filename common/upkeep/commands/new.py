@@ -1,0 +1,159 @@
+"""new: a project of your own, from a template.
+
+Everything is renamed: files, library, package, the namespace of its ops and that
+of its C++ code. With --bare it has the core alone, and one op of two inputs to
+be replaced by yours."""
+
+import argparse
+import keyword
+import re
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from base.project import ROOT
+from base.requirements import lock_files
+from base.sheets import Chapter, chapters, find_chapter, source_files
+from torch_stable_abi.files import read_toml
+from torch_stable_abi.programs import CannotRun
+
+# With dashes for its _ the Hub takes it too, which wants two characters.
+NAME = re.compile(r"(?=..)[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+# Words of C++, and namespaces that others have opened: the name becomes one.
+OF_CPP = set(
+    "alignas alignof and asm auto bitand bitor bool break case catch char class "
+    "compl concept const consteval constexpr constinit continue decltype default "
+    "delete do double else enum explicit export extern float for friend goto if "
+    "inline int long mutable namespace new noexcept not nullptr operator or "
+    "private protected public register requires return short signed sizeof "
+    "static struct switch template this throw try typedef typeid typename union "
+    "unsigned using virtual void volatile while xor "
+    "at aten c10 cuda prim std torch wb".split())
+
+OF_PROJECTS = set("build dist docs setup src tests".split())
+
+BARE = ROOT / "common/upkeep/bare"
+
+
+def templates() -> list:
+    """Those solutions that have a page of their own."""
+    return [c for c in chapters() if (c.solution / "README.md").exists()]
+
+
+def hub_name(name: str) -> str:
+    """What the Hub, and pip, call the package: their names have no _."""
+    return name.replace("_", "-")
+
+
+def why_not(name: str) -> str | None:
+    """Why it cannot be the name of a package."""
+    if not NAME.fullmatch(name):
+        return ("two or more lower case letters, digits and single _, as in "
+                "my_kernels")
+    if keyword.iskeyword(name) or name in OF_CPP:
+        return "it means something else in Python, C++ or PyTorch"
+    if name in sys.stdlib_module_names:
+        return "Python has a module of this name"
+    if name in OF_PROJECTS:
+        return "a project has a folder or a file of this name for something else"
+    if find_spec(name) or hub_name(name) in locked_packages():
+        return "there is a package of this name, which yours would replace"
+    return None
+
+
+def locked_packages() -> set[str]:
+    """Returns the packages of PyPI that the workbook downloads, which a learner's
+    environment is likely to have."""
+    return {name for file in lock_files().values()
+            for name in re.findall(r"^([\w.-]+)==", file.read_text(), re.M)}
+
+
+def texts(chapter: Chapter, bare: bool) -> dict[str, str]:
+    """The template's files, by their paths."""
+    found = {str(path.relative_to(chapter.solution)): path.read_text()
+             for path in [*source_files(chapter.solution),
+                          chapter.solution / "README.md"]}
+    if not bare:
+        return found
+    rules = read_toml(BARE / "bare.toml")
+    if chapter.number not in rules:
+        raise CannotRun(f"template {chapter.number} cannot be bare; these can: "
+                        + ", ".join(rules))
+    rule = rules[chapter.number]
+    for path in list(found):
+        if any(Path(path).match(pattern) for pattern in rule["remove"]):
+            del found[path]
+    for change in rule["change"]:
+        old = found[change["file"]]
+        assert old.count(change["old"]) == 1, change
+        found[change["file"]] = old.replace(change["old"], change["new"])
+    for path, source in rule.get("carry", {}).items():
+        found[path] = (ROOT / source).read_text()
+    overlay = BARE / chapter.number
+    found |= {str(path.relative_to(overlay)): path.read_text()
+              for path in overlay.rglob("*") if path.is_file()}
+    return found
+
+
+def new(name: str, number: str, folder: str | None, bare: bool) -> None:
+    chapter = find_chapter(number.zfill(2))
+    if chapter not in templates():
+        raise CannotRun(f"chapter {chapter.number} is no template; these are: "
+                        + ", ".join(c.number for c in templates()))
+    old, = re.findall(r"^project\((\w+)", (
+        chapter.solution / "CMakeLists.txt").read_text(), re.M)
+    reason = why_not(name)
+    if reason is not None:
+        raise CannotRun(f"{name!r} cannot be the name of a package: {reason}")
+    target = Path(folder or name)
+    if target.exists():
+        raise CannotRun(f"{target} is there already; name another folder: "
+                        f"./workbook new {name} --from {chapter.number} DIR")
+
+    # Not in "activations", nor where another project's name is meant. What
+    # stands before the name says whose name it is.
+    word = re.compile(rf'(^name = "|your-name/)?'
+                      rf"(?<!kernels-community/){old}(?!s\b)", re.M)
+
+    def renamed(text: str) -> str:
+        text = word.sub(
+            lambda m: m[1] + hub_name(name) if m[1] else name, text)
+        text = text.replace(old.upper(), name.upper())
+        # The ops' namespace, and that of the C++ code.
+        return re.sub(r"\bwb(\d\d)?\b", name, text)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}-", dir=target.parent) as scratch:
+        part = Path(scratch, target.name)  # whole or not at all
+        for path, text in texts(chapter, bare).items():
+            copy = part / renamed(path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(renamed(text))
+        (part / "LICENSE").write_text((ROOT / "LICENSE").read_text())
+        (part / ".gitignore").write_text("build/\ndist/\n__pycache__/\n")
+        part.rename(target)
+    commands = re.findall(
+        r"```sh\n(.*?)```", (target / "README.md").read_text(), re.S)[0]
+    print(f"{target} is made: {len(source_files(target))} files, with the "
+          f"workbook's MIT license.\n\n  cd {target}")
+    print("".join(f"  {line}\n" for line in commands.splitlines()), end="")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="as my_kernels")
+    parser.add_argument("--from", dest="template", metavar="NN", required=True,
+                        help=", ".join(f"{c.number} ({c.title})"
+                                       for c in templates()))
+    parser.add_argument("--bare", action="store_true",
+                        help="the core, and an op of two inputs to replace: of "
+                             + " and ".join(read_toml(BARE / "bare.toml")))
+    parser.add_argument("folder", nargs="?", metavar="DIR",
+                        help="that is made; default: NAME")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    new(arguments.name, arguments.template, arguments.folder, arguments.bare)
+    return 0

@@ -1,0 +1,128 @@
+"""test: the workbook's own tests; --full: everything.
+
+With a file or more, only those tests are run, by pytest:
+./workbook test -- tests/solutions/test_ladder.py -k 04"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from base import nvcc
+from base.building import build_root
+from base.project import BUILD, ROOT
+from base.requirements import install, install_with_torch
+from learn import screen
+from torch_stable_abi.programs import CannotRun
+
+TITLES = {"learn": "Solutions under AddressSanitizer, UBSan, LeakSanitizer",
+          "release": "Solutions, optimised"}
+
+
+TAKES_COMMAND = True  # after --: words for pytest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--full", action="store_true",
+                        help="with benchmarks, ladders, mutants, templates, "
+                             "stress, documentation, lint and every libtorch")
+    parser.add_argument("pytest", nargs="*", metavar="...",
+                        help="a file or more, after -- with pytest's options")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.pytest or arguments.command:
+        return subprocess.run([
+            sys.executable, "-m", "pytest", "--full", *arguments.pytest,
+            *arguments.command], cwd=ROOT).returncode
+    start = time.monotonic()
+    os.environ.setdefault("CUDAARCHS", "90-real")  # compiled; one will do
+    if nvcc.find() is None:
+        try:
+            nvcc.fetch()
+        except CannotRun as error:
+            print(f"Chapter 07 is built for CPU only: {error}")
+    counts: Counter[str] = Counter()
+    for preset, title in TITLES.items():
+        build_root(preset, ["all" if arguments.full else "without_benchmarks"])
+        counts += _stage(title, ["ctest", "--preset", preset,
+                                 "--parallel", os.cpu_count(),
+                                 *([] if arguments.full else ["-E", r"\.bench$"])],
+                         _of_ctest)
+    _install_what_tests_need()
+    _compile_once()
+    counts += _stage("Rules, tool and templates", [
+        sys.executable, "-m", "pytest", "-q", "-rs", "--color=no",
+        "-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder",
+        *(["--full"] * arguments.full)],
+        _of_pytest)
+    print(f"{time.monotonic() - start:.0f} s")
+    skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
+    print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def _compile_once() -> None:
+    """Lets ccache, where it is, keep what several tests compile alike in folders
+    of their own. It begins with nothing, so no run counts on an earlier one."""
+    ccache = shutil.which("ccache")
+    if ccache is None:
+        return
+    cache = BUILD / "ccache"
+    shutil.rmtree(cache, ignore_errors=True)
+    os.environ |= {f"CMAKE_{language}_COMPILER_LAUNCHER": ccache
+                   for language in ("C", "CXX", "CUDA")}
+    os.environ |= {"CCACHE_DIR": str(cache), "CCACHE_NOHASHDIR": "1",
+                   "CCACHE_BASEDIR": tempfile.gettempdir()}
+
+
+def _stage(title: str, command: list, count: Callable[[str], Counter[str]]
+           ) -> Counter[str]:
+    print(screen.bold(f"== {title}"), flush=True)
+    process = subprocess.Popen(
+        list(map(str, command)), cwd=ROOT, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT)
+    lines = []
+    assert process.stdout
+    for line in process.stdout:
+        lines.append(line)
+        print(line, end="", flush=True)
+    found = count("".join(lines))
+    if process.wait() != 0 and not found["failed"]:
+        found["failed"] = 1  # it stopped before it could count
+    return found
+
+
+def _of_ctest(text: str) -> Counter[str]:
+    found = re.search(r"(\d+) tests failed out of (\d+)", text)
+    failed, total = (int(found[1]), int(found[2])) if found else (0, 0)
+    skipped = text.count("***Skipped")
+    return Counter(passed=total - failed - skipped, failed=failed,
+                   skipped=skipped)
+
+
+def _of_pytest(text: str) -> Counter[str]:
+    """Of "3 failed, 200 passed, 1 skipped, 2 errors in 9.8s"."""
+    last = text.strip().splitlines()[-1:]
+    found = {word: int(n) for n, word in
+             re.findall(r"(\d+) (\w+)", "".join(last))}
+    return Counter(
+        passed=found.get("passed", 0), skipped=found.get("skipped", 0),
+        failed=sum(found.get(word, 0) for word in
+                   ("failed", "error", "errors")))
+
+
+def _install_what_tests_need() -> None:
+    """Set-up may have been without a network."""
+    install("tools")
+    try:
+        install_with_torch("hub")
+    except CannotRun as error:  # the tests of chapter 08 will fail, and say so
+        print(error)

@@ -1,0 +1,1438 @@
+// Tests of chapter 02: a case a step, a subcase a row of the conversion table,
+// and what libtorch and its headers themselves lose, by version.
+#include "conversions.h"
+#include "testing/checks.h"
+#include "testing/dispatcher.h"
+#include "testing/ledger.h"
+#include "testing/library.h"
+#include "testing/random.h"
+#include "testing/replaced.h"
+#include "testing/watch.h"
+
+#include <doctest/doctest.h>
+
+#include <torch/csrc/stable/device.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/version.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace workbook;
+using c10::DeviceType;
+using c10::Layout;
+using c10::MemoryFormat;
+using c10::ScalarType;
+using doctest::Contains;
+using rows::Verdict;
+using torch::stable::Device;
+using torch::stable::Tensor;
+namespace theirs = torch::stable::detail; // PyTorch's own conversions
+
+// --- Shims that the tests stand in front of ----------------------------------
+
+namespace {
+
+// What fails, as without memory: the n-th call of a function, and those after
+// it if it fails for good.
+int calls_until_failure = 0; // 0: none fails
+bool for_good = false;
+int calls = 0;
+
+bool fails() {
+  ++calls;
+  if (calls_until_failure == 0 || --calls_until_failure > 0) {
+    return false;
+  }
+  calls_until_failure = for_good ? 1 : 0;
+  return true;
+}
+
+template <auto kFunction>
+struct Failing;
+template <class... T, AOTITorchError (*kFunction)(T...)>
+struct Failing<kFunction> {
+  static AOTITorchError call(T... arguments) {
+    return fails() ? TORCH_FAILURE : kFunction(arguments...);
+  }
+};
+// Succeeds, and gives a size that is 2^63 - 1 larger: no memory holds so much,
+// and whoever cuts it down to 32 bits finds one less than there is.
+template <auto kFunction>
+struct Longer;
+template <class T, AOTITorchError (*kFunction)(T, size_t*)>
+struct Longer<kFunction> {
+  static AOTITorchError call(T handle, size_t* size) {
+    const AOTITorchError code = kFunction(handle, size);
+    *size += fails() ? (size_t{1} << 63) - 1 : 0;
+    return code;
+  }
+};
+struct Shim {
+  const char* name;
+  void (*instead)();
+};
+template <template <auto> class Function, auto kFunction>
+Shim shim(const char* name) {
+  return {name, reinterpret_cast<void (*)()>(&Function<kFunction>::call)};
+}
+#define SHIM(name) shim<Failing, &name>(#name)
+#define LONGER(name) shim<Longer, &name>(#name)
+const Shim kNewTensorHandle = SHIM(aoti_torch_new_tensor_handle);
+const Shim kNewStringHandle = SHIM(torch_new_string_handle);
+const Shim kStringCStr = SHIM(torch_string_c_str);
+const Shim kStringLength = SHIM(torch_string_length);
+const Shim kNewList = SHIM(torch_new_list_reserve_size);
+const Shim kListPushBack = SHIM(torch_list_push_back);
+const Shim kListSize = SHIM(torch_list_size);
+const Shim kListGetItem = SHIM(torch_list_get_item);
+const Shim kListSetItem = SHIM(torch_list_set_item);
+const Shim kStringLonger = LONGER(torch_string_length);
+const Shim kListLonger = LONGER(torch_list_size);
+
+// The same for the headers in this program: the n-th new handle of a tensor.
+int handles_until_failure = 0;
+
+// While it lives, libtorch numbers its enums otherwise, as a later one may. The
+// executable's own definition of a symbol comes before libtorch's, for the
+// library under test and, where libtorch calls itself through its procedure
+// linkage table, for libtorch too.
+int32_t code_offset = 0;
+struct Renumbered {
+  explicit Renumbered(int32_t offset) {
+    code_offset = offset;
+  }
+  ~Renumbered() {
+    code_offset = 0;
+  }
+};
+
+} // namespace
+
+#define NEXT(name)         \
+  static const auto next = \
+      reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name))
+
+extern "C" {
+
+AOTITorchError aoti_torch_new_tensor_handle(
+    AtenTensorHandle handle, AtenTensorHandle* result) {
+  NEXT(aoti_torch_new_tensor_handle);
+  return handles_until_failure > 0 && --handles_until_failure == 0
+      ? TORCH_FAILURE
+      : next(handle, result);
+}
+
+#define CODE(name)               \
+  int32_t name() {               \
+    NEXT(name);                  \
+    return next() + code_offset; \
+  }
+CODE(aoti_torch_dtype_uint8)
+CODE(aoti_torch_dtype_int8)
+CODE(aoti_torch_dtype_int16)
+CODE(aoti_torch_dtype_int32)
+CODE(aoti_torch_dtype_int64)
+CODE(aoti_torch_dtype_uint16)
+CODE(aoti_torch_dtype_uint32)
+CODE(aoti_torch_dtype_uint64)
+CODE(aoti_torch_dtype_float16)
+CODE(aoti_torch_dtype_float32)
+CODE(aoti_torch_dtype_float64)
+CODE(aoti_torch_dtype_bfloat16)
+CODE(aoti_torch_dtype_bool)
+CODE(aoti_torch_dtype_complex32)
+CODE(aoti_torch_dtype_complex64)
+CODE(aoti_torch_dtype_complex128)
+CODE(aoti_torch_dtype_float8_e5m2)
+CODE(aoti_torch_dtype_float8_e4m3fn)
+CODE(aoti_torch_dtype_float8_e5m2fnuz)
+CODE(aoti_torch_dtype_float8_e4m3fnuz)
+CODE(aoti_torch_layout_strided)
+CODE(aoti_torch_layout_sparse_coo)
+CODE(aoti_torch_layout_sparse_csr)
+CODE(aoti_torch_layout_sparse_csc)
+CODE(aoti_torch_layout_sparse_bsr)
+CODE(aoti_torch_layout_sparse_bsc)
+CODE(aoti_torch_layout__mkldnn)
+CODE(aoti_torch_layout_jagged)
+CODE(aoti_torch_memory_format_contiguous_format)
+CODE(aoti_torch_memory_format_preserve_format)
+CODE(aoti_torch_memory_format_channels_last)
+CODE(aoti_torch_memory_format_channels_last_3d)
+CODE(aoti_torch_device_type_cpu)
+CODE(aoti_torch_device_type_cuda)
+CODE(aoti_torch_device_type_meta)
+CODE(aoti_torch_device_type_xpu)
+CODE(aoti_torch_device_type_mps)
+CODE(aoti_torch_device_type_privateuse1)
+
+} // extern "C"
+
+namespace {
+
+// --- Calling the library under test ------------------------------------------
+
+StableIValue call(const std::string& name, StableIValue slot) {
+  call_op("wb02::" + name, "", &slot);
+  return slot;
+}
+
+template <class T>
+StableIValue bits(T value) {
+  return theirs::from(value);
+}
+
+// --- Values and slots as a learner writes them -------------------------------
+
+using slots::hex;
+
+// What the bits are that a probe takes and gives for a value.
+using Written = std::string (*)(StableIValue);
+
+std::string written_bool(StableIValue value) {
+  return slots::written("bool", value);
+}
+std::string written_int(StableIValue value) {
+  return slots::written("int", value);
+}
+std::string written_float(StableIValue value) {
+  return slots::written("float", value);
+}
+std::string written_in(
+    const std::string& type,
+    const std::vector<const char*>& names,
+    StableIValue value) {
+  return value < names.size() ? type + "::" + names[value]
+                              : type + " of number " + std::to_string(value);
+}
+std::string written_dtype(StableIValue value) {
+  return std::string("ScalarType::") + toString(static_cast<ScalarType>(value));
+}
+std::string written_layout(StableIValue value) {
+  return written_in(
+      "Layout",
+      {"Strided",
+       "Sparse",
+       "SparseCsr",
+       "Mkldnn",
+       "SparseCsc",
+       "SparseBsr",
+       "SparseBsc",
+       "Jagged"},
+      value);
+}
+std::string written_memory_format(StableIValue value) {
+  return written_in(
+      "MemoryFormat",
+      {"Contiguous", "Preserve", "ChannelsLast", "ChannelsLast3d"},
+      value);
+}
+std::string written_device(StableIValue value) {
+  const auto type = static_cast<DeviceType>(value >> 32);
+  const char* const name = type == DeviceType::CPU ? "CPU"
+      : type == DeviceType::CUDA                   ? "CUDA"
+      : type == DeviceType::Meta                   ? "Meta"
+      : type == DeviceType::XPU                    ? "XPU"
+      : type == DeviceType::MPS                    ? "MPS"
+      : type == DeviceType::PrivateUse1            ? "PrivateUse1"
+                                                   : nullptr;
+  return "Device(" +
+      (name ? "DeviceType::" + std::string(name)
+            : "type " + std::to_string(value >> 32)) +
+      ", " + std::to_string(static_cast<int32_t>(value)) + ")";
+}
+
+// A type of the table: its name in the ops, in C++, how values are written, and
+// where the learner's functions are that make the slot and read it.
+struct Type {
+  std::string name;
+  std::string cpp;
+  Written written;
+  std::string from;
+  std::string to;
+};
+const std::string kFromBits = "slot.h: StableIValue from_bits(";
+const std::string kToBits = "slot.h: T to_bits(";
+const std::string kCodeOf = "codes.h: int32_t code_of(";
+const std::string kValueOf = "codes.h: E value_of(";
+const Type kBool{"bool", "bool", written_bool, kFromBits, kToBits};
+const Type kInt{"int", "int64_t", written_int, kFromBits, kToBits};
+const Type kFloat{"float", "double", written_float, kFromBits, kToBits};
+const Type kDtype{"dtype", "ScalarType", written_dtype, kCodeOf, kValueOf};
+const Type kLayout{"layout", "Layout", written_layout, kCodeOf, kValueOf};
+const Type kMemoryFormat{
+    "memory_format", "MemoryFormat", written_memory_format, kCodeOf, kValueOf};
+const Type kDevice{
+    "device",
+    "Device",
+    written_device,
+    "slot.h: StableIValue from(const Device&",
+    "slot.h: Device to("};
+
+// If it fails, the learner is sent to `place`, as LOOK_AT says it.
+void require_same(
+    const std::string& place,
+    const std::string& what,
+    const std::string& got,
+    const std::string& want) {
+  if (got != want) {
+    INFO("look at ", place);
+    FAIL(what, "\n  gives      ", got, "\n  should be  ", want);
+  }
+}
+
+// Slot<T>::from makes `slot` of the value, and Slot<T>::to the value of `slot`.
+void check_from(const Type& type, StableIValue value, StableIValue slot) {
+  require_same(
+      type.from,
+      "Slot<" + type.cpp + ">::from(" + type.written(value) + ")",
+      hex(call("from_" + type.name, value)),
+      hex(slot));
+}
+void check_to(const Type& type, StableIValue value, StableIValue slot) {
+  require_same(
+      type.to,
+      "Slot<" + type.cpp + ">::to(" + hex(slot) + ")",
+      type.written(call("to_" + type.name, slot)),
+      type.written(value));
+}
+void check_echo(const Type& type, StableIValue slot) {
+  require_same(
+      type.from,
+      "echo_" + type.name + ", called with " + hex(slot) + ",",
+      hex(call("echo_" + type.name, slot)),
+      hex(slot));
+}
+
+// The blocks that every call of `body` leaves behind, after the first ones,
+// which fill libtorch's caches. A call that fails leaves its message, once.
+template <class Body>
+double leaked(const Body& body) {
+  body();
+  const Ledger ledger;
+  body();
+  const auto once = static_cast<double>(Ledger::alive());
+  body();
+  body();
+  return (static_cast<double>(Ledger::alive()) - once) / 2;
+}
+
+// "" if nothing is left behind.
+template <class Body>
+std::string left_behind(const char* by, const Body& body) {
+  const double blocks = leaked(body);
+  return blocks == 0 ? ""
+                     : std::to_string(std::lround(blocks)) +
+          " block(s) are left behind in memory by each conversion of " + by;
+}
+
+// --- Slots made and read by C shims and nothing else -------------------------
+
+template <class T>
+T* pointer(StableIValue slot) {
+  return theirs::to<T*>(slot);
+}
+int deletions(StableIValue slot) {
+  return Ledger::deletions(pointer<void>(slot));
+}
+
+using rows::from_string;
+using rows::to_string;
+using Slots = std::vector<StableIValue>;
+
+StableIValue from_tensor(const Tensor& x) {
+  return theirs::from(x);
+}
+StableIValue from_slot(StableIValue inner) {
+  return theirs::from(new StableIValue(inner));
+}
+StableIValue from_slots(const Slots& elements) {
+  StableListHandle list = nullptr;
+  torch_new_list_reserve_size(elements.size(), &list);
+  for (const StableIValue element : elements) {
+    torch_list_push_back(list, element);
+  }
+  return theirs::from(list);
+}
+
+Tensor tensor(float value) {
+  return torch::stable::full({2, 3}, value);
+}
+float first(const Tensor& x) {
+  return *x.const_data_ptr<float>();
+}
+
+// --- Slots watched -----------------------------------------------------------
+
+// A kernel of the library under test, called in libtorch's place with one slot
+// of this type, which it echoes or releases.
+struct Kernel {
+  std::string op;
+  std::string type; // in the schema
+  std::string does; // as it heads the picture
+  std::string from; // where the learner's functions are
+  std::string to;
+};
+// The T of the learner's Slot<T>.
+std::string part_of(const std::string& cpp) {
+  return cpp.rfind("vector", 0) == 0  ? "std::vector<T>"
+      : cpp.rfind("optional", 0) == 0 ? "std::optional<T>"
+                                      : cpp;
+}
+Kernel echoes(const char* op, const char* type, const std::string& cpp) {
+  const std::string does = "Slot<" + cpp + ">: stack[0] = from(to(stack[0]))";
+  const std::string part = part_of(cpp);
+  return {
+      op,
+      type,
+      does,
+      "slot.h: from(const " + part + "&",
+      "slot.h: static " + part + " to("};
+}
+Kernel releases(const char* op, const char* type, const std::string& cpp) {
+  const std::string part = part_of(cpp);
+  const std::string after = part == "std::vector<T>"
+      ? "slot.h: static std::vector<T> to("
+      : "slot.h: struct Slot<" + part + ">";
+  return {op, type, "Slot<" + cpp + ">::release(stack[0])", after, after};
+}
+const Kernel kTensor = echoes("raw_tensor", "Tensor", "Tensor");
+const Kernel kString = echoes("raw_str", "str", "std::string");
+const Kernel kMaybeInt = echoes("raw_maybe_int", "int?", "optional<int64_t>");
+const Kernel kMaybeDtype =
+    echoes("raw_maybe_dtype", "ScalarType?", "optional<ScalarType>");
+const Kernel kMaybeTensor =
+    echoes("raw_maybe_tensor", "Tensor?", "optional<Tensor>");
+const Kernel kInts = echoes("raw_ints", "int[]", "vector<int64_t>");
+const Kernel kTensors = echoes("raw_tensors", "Tensor[]", "vector<Tensor>");
+const Kernel kNestedDtypes =
+    echoes("raw_nested_dtypes", "ScalarType[][]", "vector<vector<ScalarType>>");
+const Kernel kMaybeTensors =
+    echoes("raw_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>");
+const Kernel kReleaseInts =
+    releases("release_ints", "int[]", "vector<int64_t>");
+const Kernel kReleaseMaybeTensors =
+    releases("release_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>");
+
+using Make = std::function<StableIValue()>;
+
+// What a slot holds, in few words.
+std::string held(const std::string& type, StableIValue slot) {
+  const std::string text = slots::written(type, slot);
+  return text.size() <= 60 ? text : text.substr(0, 50) + "...";
+}
+
+// Lets `kernel` take what `make` makes, once; `spoil` may then see to it that
+// something fails. `returns` says whether a slot of the type is to come back,
+// with the same in it.
+void call_watched(
+    Watch& watched,
+    const Kernel& kernel,
+    const Make& make,
+    bool returns,
+    const std::function<void()>& spoil = [] {}) {
+  const Ledger::Pause pause;
+  StableIValue slot = 0;
+  {
+    const Ledger::Follow follow;
+    slot = make();
+  }
+  const std::string before = slots::draw(kernel.type, slot);
+  const std::string shown = held(kernel.type, slot);
+  spoil();
+  watched.call_kernel(
+      kernel.does,
+      kernel_of(kernel.op),
+      {{kernel.type},
+       returns ? std::vector{kernel.type} : std::vector<std::string>()},
+      &slot,
+      [&](const StableIValue* stack) {
+        if (returns && slots::draw(kernel.type, stack[0]) != before) {
+          throw std::runtime_error(
+              held(kernel.type, stack[0]) + " came back for " + shown);
+        }
+      });
+}
+
+// Fails with what is wrong, unless that is "", and with its place, as far as
+// the picture tells: `to` takes the argument, `from` makes the return.
+void require_clean(const Kernel& kernel, const std::string& wrong) {
+  const size_t fault = wrong.find("<-");
+  const bool in_return = wrong.find(" return ", wrong.rfind('\n', fault)) <
+      wrong.find('\n', fault);
+  const bool in_argument = fault != std::string::npos && !in_return;
+  const bool in_to = in_argument || wrong.rfind("torch_string_", 0) == 0;
+  INFO("look at ", in_to ? kernel.to : kernel.from);
+  REQUIRE_CLEAN(wrong);
+}
+
+// Nothing is left behind, whichever allocation of a call fails.
+void check_without_memory(
+    const Kernel& kernel, const Make& make, bool returns = true) {
+  require_clean(kernel, watch({}, [&](Watch& watched) {
+                  const Ledger::Pause pause;
+                  for (int n = 0;; ++n) {
+                    thrown([&] {
+                      call_watched(watched, kernel, make, returns, [n] {
+                        Ledger::fail_after(n);
+                      });
+                    });
+                    if (Ledger::fail_after(-1)) {
+                      break; // it succeeded
+                    }
+                    watched.require_clean();
+                  }
+                }));
+}
+
+// The slot that goes in is emptied once, the one that comes back is new and
+// holds the same, and nothing is left behind.
+void check_echoed(const Kernel& kernel, const Make& make) {
+  require_clean(kernel, watch({}, [&](Watch& watched) {
+                  call_watched(watched, kernel, make, true);
+                }));
+}
+void check_echoed_while_unwinding(const Kernel& kernel, const Make& make) {
+  require_clean(kernel, watch({}, [&](Watch& watched) {
+                  const std::string text = thrown_while_unwinding(
+                      [&] { call_watched(watched, kernel, make, true); });
+                  if (!text.empty()) {
+                    throw std::runtime_error(text);
+                  }
+                }));
+}
+void check_released(const Kernel& kernel, const Make& make) {
+  require_clean(kernel, watch({}, [&](Watch& watched) {
+                  call_watched(watched, kernel, make, false);
+                }));
+}
+
+// A call in which the n-th call of a shim fails throws, and nothing is left
+// behind. (`release` must not throw.) Or it succeeds, if it may.
+void check_failure(
+    const Shim& shim,
+    const Kernel& kernel,
+    const Make& make,
+    int n = 1,
+    bool may_succeed = false) {
+  const bool throws = !may_succeed && kernel.op.rfind("release", 0) != 0;
+  const Replaced in_library(
+      reinterpret_cast<const void*>(kernel_of(kernel.op)),
+      shim.name,
+      shim.instead);
+  require_clean(
+      kernel, watch({}, [&](Watch& watched) {
+        const std::string text = thrown([&] {
+          call_watched(watched, kernel, make, may_succeed, [&] {
+            calls_until_failure = n;
+          });
+        });
+        calls_until_failure = 0;
+        if (throws && text.empty()) {
+          throw std::runtime_error(
+              std::string(shim.name) +
+              " failed, and the code that it returned was not looked at");
+        }
+        if (text.find(" came back for ") != std::string::npos) {
+          throw std::runtime_error(text);
+        }
+      }));
+}
+// `to` does not cut the size down that it is given.
+void check_not_cut(const Shim& longer, Kernel kernel, const Make& make) {
+  kernel.from = kernel.to;
+  check_failure(longer, kernel, make, 1, true);
+}
+// Each of the first calls in turn: `release` may ask in vain after them.
+void check_failures(
+    int first, const Shim& shim, const Kernel& kernel, const Make& make) {
+  {
+    const Replaced in_library(
+        reinterpret_cast<const void*>(kernel_of(kernel.op)),
+        shim.name,
+        shim.instead);
+    calls = 0;
+    StableIValue slot = make();
+    kernel_of(kernel.op)(&slot, 1, 1);
+    if (kernel.op.rfind("release", 0) != 0) {
+      slots::release(kernel.type, slot);
+    }
+  }
+  for (int n = std::min(first, calls); n > 0; --n) {
+    check_failure(shim, kernel, make, n);
+  }
+}
+// Each in turn, and all that follow it as well.
+void check_failures_for_good(
+    int first, const Shim& shim, const Kernel& kernel, const Make& make) {
+  for_good = true;
+  check_failures(first, shim, kernel, make);
+  for_good = false;
+}
+
+// Nothing is left behind by a conversion that is refused. Gives the text.
+std::string check_refused_value(const Kernel& kernel, const Make& make) {
+  std::string text;
+  require_clean(
+      kernel, watch({}, [&](Watch& watched) {
+        const Ledger::Pause pause;
+        text = thrown([&] { call_watched(watched, kernel, make, false); });
+      }));
+  return text;
+}
+
+bool libtorch_at_least(uint64_t minor) {
+  return aoti_torch_abi_version() >= (uint64_t{2} << 56 | minor << 48);
+}
+
+// Every enumerator that PyTorch's own conversions convert: ours do, to and from
+// the same code. Gives how many those are.
+template <class E>
+int check_enum(const Type& type, E end) {
+  int converted = 0;
+  for (int i = 0; i < static_cast<int>(end); ++i) {
+    const auto value = static_cast<StableIValue>(i);
+    StableIValue code = 0;
+    try {
+      code = theirs::from(static_cast<E>(i));
+    } catch (const std::exception&) {
+      continue; // libtorch has no code for it
+    }
+    check_from(type, value, code);
+    check_to(type, value, code);
+    // A code is 32 bits; what is behind them means nothing.
+    check_to(type, value, code | ~uint64_t{0} << 32);
+    check_echo(type, code);
+    ++converted;
+  }
+  return converted;
+}
+void check_enums() {
+  CHECK(check_enum(kDtype, ScalarType::NumOptions) == 20);
+  CHECK(check_enum(kLayout, Layout::NumOptions) == 8);
+  CHECK(check_enum(kMemoryFormat, MemoryFormat::NumOptions) == 4);
+}
+void check_device(DeviceType type, int32_t index) {
+  const StableIValue number =
+      static_cast<StableIValue>(type) << 32 | static_cast<uint32_t>(index);
+  const StableIValue slot = bits(Device(type, index));
+  check_from(kDevice, number, slot);
+  check_to(kDevice, number, slot);
+}
+
+// Names of C++ functions of namespace wb, but those of the tests, that the
+// library under test shows to others.
+std::string exported() {
+  Dl_info info;
+  link_map* map = nullptr;
+  dladdr1(
+      reinterpret_cast<const void*>(kernel_of("raw_tensor")),
+      &info,
+      reinterpret_cast<void**>(&map),
+      RTLD_DL_LINKMAP);
+  const char* names = nullptr;
+  size_t size = 0;
+  for (const ElfW(Dyn)* at = map->l_ld; at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_STRTAB) {
+      names = reinterpret_cast<const char*>(at->d_un.d_ptr);
+    } else if (at->d_tag == DT_STRSZ) {
+      size = at->d_un.d_val;
+    }
+  }
+  std::string found;
+  for (size_t i = 0; i < size; i += std::string(names + i).size() + 1) {
+    const std::string name = names + i;
+    if (name.rfind("_ZN2wb", 0) == 0 && name.rfind("_ZN2wb5probe", 0) != 0) {
+      found += (found.empty() ? "" : ", ") + name;
+    }
+  }
+  return found;
+}
+
+// What has no code is refused by a text that names its type.
+template <class E>
+void check_refused(const Type& type, E end) {
+  for (int i = 0; i < static_cast<int>(end); ++i) {
+    try {
+      theirs::from(static_cast<E>(i));
+    } catch (const std::exception&) {
+      const auto value = static_cast<StableIValue>(i);
+      INFO("Slot<", type.cpp, ">::from(", type.written(value), ")");
+      const auto text = refusal([&] { call("from_" + type.name, value); });
+      REQUIRE(text == Contains(type.cpp.c_str()));
+    }
+  }
+}
+
+} // namespace
+
+// --- The steps ---------------------------------------------------------------
+
+TEST_CASE(
+    "02.1 a number is its bytes" *
+    doctest::description("A number does not lie in its slot, or is not read "
+                         "there, as its bytes and zeros.")) {
+  Random random;
+  const auto check = [](const Type& type, StableIValue slot) {
+    check_from(type, slot, slot);
+    check_to(type, slot, slot);
+    check_echo(type, slot);
+  };
+  for (const bool value : {true, false}) {
+    check(kBool, bits(value));
+    // What is behind the byte of a bool means nothing.
+    check_to(kBool, bits(value), bits(value) | 0xfedcba9876543200);
+  }
+  for (const int64_t value :
+       {int64_t{1}, int64_t{0}, int64_t{-1}, INT64_MIN, INT64_MAX}) {
+    check(kInt, bits(value));
+  }
+  for (const double value :
+       {0.1, 0.0, -0.0, -1e308, double{INFINITY}, 5e-324, std::nan("1")}) {
+    check(kFloat, bits(value));
+  }
+  for (int i = 0; i < 100; ++i) {
+    check(kInt, bits(random.integer(INT64_MIN, INT64_MAX)));
+    check(kFloat, bits(random.normal<double>(1e6)));
+  }
+  // A code, as the enums of the next step have them.
+  for (const int32_t value : {7, 0, -2, INT32_MIN, INT32_MAX}) {
+    const StableIValue slot = static_cast<uint32_t>(value);
+    const std::string number = std::to_string(value);
+    require_same(
+        kFromBits,
+        "from_bits<int32_t>(" + number + ")",
+        hex(call("from_bits", slot)),
+        hex(slot));
+    for (const StableIValue behind : {uint64_t{0}, ~uint64_t{0} << 32}) {
+      require_same(
+          kToBits,
+          "to_bits<int32_t>(" + hex(slot | behind) + ")",
+          std::to_string(static_cast<int64_t>(call("to_bits", slot | behind))),
+          number);
+    }
+  }
+}
+
+TEST_CASE(
+    "02.2 an enum is the code that libtorch gives for it" *
+    doctest::description("An enum or a device passes as another number than "
+                         "libtorch's code for it.")) {
+  check_enums();
+  // An index of -1 fills the lower half with ones, and only that.
+  for (const DeviceType type :
+       {DeviceType::CUDA,
+        DeviceType::Meta,
+        DeviceType::XPU,
+        DeviceType::MPS,
+        DeviceType::PrivateUse1}) {
+    for (const int32_t index : {1, 0, 7, 127, -1}) {
+      check_device(type, index);
+      check_echo(kDevice, bits(Device(type, index)));
+    }
+  }
+  // libtorch has no such devices yet; a slot has room for them.
+  for (const int32_t index : {128, 300, INT32_MAX}) {
+    check_device(DeviceType::CUDA, index);
+  }
+  check_device(DeviceType::CPU, 0);
+  check_device(DeviceType::CPU, -1);
+
+  const auto refused = [](const char* name, StableIValue slot) {
+    return refusal([&] { call(name, slot); });
+  };
+  for (const int32_t offset : {100, 1000, -1000}) { // a code has 32 bits
+    const std::string name = "another libtorch, in which each code is " +
+        std::to_string(std::abs(offset)) + (offset < 0 ? " less" : " more");
+    SUBCASE(name.c_str()) {
+      const auto half = bits(ScalarType::Half);
+      CHECK(call("to_dtype", half) == static_cast<uint64_t>(ScalarType::Half));
+      const Renumbered renumbered(offset);
+      {
+        INFO("what was a code before is none there");
+        CHECK(refused("to_dtype", half) == Contains("ScalarType"));
+      }
+      check_enums();
+      check_device(DeviceType::CPU, -1);
+      check_device(DeviceType::CUDA, 2);
+    }
+  }
+  SUBCASE("the functions are hidden: extensions have each their own") {
+    if (const std::string names = exported(); !names.empty()) {
+      FAIL("other libraries see ", names.substr(0, 200));
+    }
+  }
+  SUBCASE("what has no code is refused, and its type is named") {
+    check_refused(kDtype, ScalarType::NumOptions);
+    check_refused(kLayout, Layout::NumOptions);
+    check_refused(kMemoryFormat, MemoryFormat::NumOptions);
+    const auto qint8 = static_cast<StableIValue>(ScalarType::QInt8);
+    const auto from_qint8 = refused("from_dtype", qint8);
+    CHECK((from_qint8 == Contains("12") || from_qint8 == Contains("QInt8")));
+    const auto to_dtype = refused("to_dtype", 999);
+    CHECK(to_dtype == Contains("ScalarType"));
+    CHECK(to_dtype == Contains("999"));
+    CHECK(refused("to_layout", 999) == Contains("Layout"));
+    CHECK(refused("to_memory_format", 999) == Contains("MemoryFormat"));
+    CHECK(refused("to_device", uint64_t{99} << 32) == Contains("DeviceType"));
+    for (const uint64_t more : {256, 65536}) { // all 32 bits of a code count
+      CHECK(
+          refused("to_dtype", more + bits(ScalarType::Half)) ==
+          Contains("ScalarType"));
+      CHECK(
+          refused("to_layout", more + bits(Layout::Strided)) ==
+          Contains("Layout"));
+      CHECK(
+          refused("to_memory_format", more + bits(MemoryFormat::Contiguous)) ==
+          Contains("MemoryFormat"));
+      CHECK(refused("to_device", more << 32) == Contains("DeviceType"));
+    }
+    const auto xla = static_cast<StableIValue>(DeviceType::XLA);
+    CHECK(refused("from_device", xla << 32) == Contains("DeviceType"));
+  }
+}
+
+TEST_CASE(
+    "02.3 a tensor is a new handle in, and a stolen one out" *
+    doctest::description("A tensor's handle has two owners or none, or one "
+                         "that could not be made is used all the same.")) {
+  const Tensor x = tensor(5);
+  const Named names{{x, "x"}};
+  const auto make = [&] { return from_tensor(x); };
+  check_echoed(kTensor, make);
+  const auto y = theirs::to<Tensor>(call("echo_tensor", make()));
+  CHECK(y.data_ptr() == x.data_ptr());
+  CHECK(y.size(1) == 3);
+  CHECK(first(x) == 5);
+  const Tensor undefined;
+  CHECK(!theirs::to<Tensor>(call("raw_tensor", from_tensor(undefined)))
+             .defined());
+  REQUIRE_CLEAN(left_behind("a tensor", [&] {
+    theirs::to<Tensor>(call("echo_tensor", make()));
+    theirs::to<Tensor>(call("raw_tensor", from_tensor(tensor(1))));
+  }));
+  const Kernel released = releases("release_tensor", "Tensor", "Tensor");
+  check_released(released, make);
+  SUBCASE("no new handle can be made") {
+    check_failure(kNewTensorHandle, kTensor, make);
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(kTensor, make);
+    check_without_memory(released, make, false); // as while bad_alloc passes
+  }
+}
+
+TEST_CASE(
+    "02.4 a string is created, copied out and deleted" *
+    doctest::description("A text does not come out whole, or its handle is not "
+                         "deleted exactly once, after the copy.")) {
+  const std::string text = "sigma";
+  for (const std::string& value :
+       {text,
+        std::string(),
+        std::string("a\0b\0", 4),
+        std::string(10000, 'x'),
+        std::string("gr\u00fc\u00df dich")}) {
+    check_echoed(kString, [&] { return from_string(value); });
+    // What is watched is kept; this finds what is read after it was deleted.
+    CHECK(to_string(call("echo_str", from_string(value))) == value);
+    REQUIRE_CLEAN(left_behind(
+        "a string", [&] { to_string(call("raw_str", from_string(value))); }));
+  }
+  const std::string longer(70000, 'x'); // than 16 bits count
+  CHECK(to_string(call("echo_str", from_string(longer))) == longer);
+  const auto make = [&] { return from_string(text); };
+  const auto empty = [] { return from_string(""); };
+  const Kernel released = releases("release_str", "str", "std::string");
+  check_released(released, make);
+  check_released(releases("release_by_owner", "str", "std::string"), make);
+  check_echoed(
+      {"hand_over", "str", "hand_over()", kString.from, kString.to}, make);
+  SUBCASE("the text cannot be had") {
+    check_failures(1, kStringCStr, kString, make);
+    check_failures(1, kStringCStr, kString, empty);
+  }
+  SUBCASE("the length cannot be had") {
+    check_failures(1, kStringLength, kString, make);
+    check_failures(1, kStringLength, kString, empty);
+  }
+  SUBCASE("the length needs 64 bits") {
+    check_not_cut(kStringLonger, kString, make);
+  }
+  SUBCASE("no new string can be made") {
+    check_failure(kNewStringHandle, kString, make);
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(
+        kString, [] { return from_string(std::string(100, 'x')); });
+    check_without_memory(released, make, false);
+  }
+  SUBCASE("while another exception unwinds the stack") {
+    check_echoed_while_unwinding(kString, make);
+  }
+}
+
+TEST_CASE(
+    "02.5 an optional is null, or a slot on the heap" *
+    doctest::description("An optional is not a slot on the heap, or something "
+                         "in it has two owners or none.")) {
+  const Tensor x = tensor(5);
+  const Named names{{x, "x"}};
+  using Maybe = std::optional<int64_t>;
+  const auto make = [&] { return from_slot(from_tensor(x)); };
+  const auto none = [] { return StableIValue{0}; };
+  for (const Kernel* kernel : {&kMaybeInt, &kMaybeDtype, &kMaybeTensor}) {
+    check_echoed(*kernel, none);
+  }
+  CHECK(call("echo_maybe_int", 0) == 0);
+  CHECK(call("echo_maybe_tensor", 0) == 0);
+
+  // Zero is a value. Ours and PyTorch's are made and read alike.
+  for (const int64_t value : {int64_t{-7}, int64_t{0}}) {
+    const StableIValue in = bits(value);
+    {
+      const Ledger ledger;
+      const StableIValue slot = call("raw_maybe_int", from_slot(in));
+      if (deletions(slot) == Ledger::kUnknown) {
+        require_same(
+            kMaybeInt.from,
+            "Slot<std::optional<int64_t>>::from(" + written_int(in) + ")",
+            hex(slot),
+            "the address of a slot on the heap, with " + hex(in) + " in it");
+      }
+      delete pointer<StableIValue>(slot);
+    }
+    check_echoed(kMaybeInt, [&] { return from_slot(in); });
+    CHECK(
+        theirs::to<Maybe>(call("echo_maybe_int", bits(Maybe(value)))) == value);
+  }
+  check_echoed(kMaybeTensor, make);
+  REQUIRE_CLEAN(left_behind("an optional", [&] {
+    theirs::to<Maybe>(call("echo_maybe_int", bits(Maybe(3))));
+    theirs::to<std::optional<Tensor>>(call("echo_maybe_tensor", make()));
+  }));
+
+  SUBCASE("it is released unread") {
+    check_released(
+        releases("release_maybe_int", "int?", "optional<int64_t>"),
+        [] { return from_slot(0); });
+    const Kernel kernel =
+        releases("release_maybe_tensor", "Tensor?", "optional<Tensor>");
+    check_released(kernel, make);
+    check_released(kernel, none);
+  }
+  SUBCASE("the value cannot be converted from its slot") {
+    const std::string text =
+        check_refused_value(kMaybeDtype, [] { return from_slot(999); });
+    CHECK(said(text) == Contains("ScalarType"));
+  }
+  SUBCASE("the value cannot be converted to a slot") {
+    check_failure(kNewTensorHandle, kMaybeTensor, make);
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(kMaybeTensor, make);
+  }
+  SUBCASE("while another exception unwinds the stack") {
+    check_echoed_while_unwinding(kMaybeTensor, make);
+  }
+}
+
+TEST_CASE(
+    "02.6 a list owns its elements, and itself" *
+    doctest::description("A list does not arrive whole and in order, or "
+                         "something in it has two owners or none.")) {
+  const Tensor x = tensor(5);
+  const Tensor y = tensor(1);
+  const Named names{{x, "x"}, {y, "y"}};
+  const auto ints = [](const Slots& values) {
+    return [values] { return from_slots(values); };
+  };
+  const StableIValue code = bits(ScalarType::Half);
+  check_echoed(kInts, ints({3, 1, 2}));
+  check_echoed(kInts, ints({}));
+  check_echoed(echoes("raw_bools", "bool[]", "vector<bool>"), ints({1, 0, 1}));
+  check_echoed(kTensors, [&] {
+    return from_slots({from_tensor(x), from_tensor(y), from_tensor(x)});
+  });
+  check_echoed(kNestedDtypes, [&] {
+    return from_slots(
+        {from_slots({code, code}), from_slots({}), from_slots({code})});
+  });
+  check_echoed(kMaybeTensors, [&] {
+    return from_slots({from_slot(from_tensor(x)), 0});
+  });
+
+  // Through the dispatcher; made and read by PyTorch's own conversions.
+  using Ints = std::vector<int64_t>;
+  using Maybe = std::optional<Ints>;
+  Random random;
+  std::vector<Ints> lists{{}, {-1}, {3, 1, 2}};
+  Ints& random_ints = lists.emplace_back();
+  for (int i = 0; i < 1000; ++i) {
+    random_ints.push_back(random.integer(INT64_MIN, INT64_MAX));
+  }
+  for (const Ints& ints : lists) {
+    const auto echoed = theirs::to<Ints>(call("echo_ints", bits(ints)));
+    CHECK(echoed == ints);
+    CHECK(
+        theirs::to<Maybe>(call("echo_maybe_ints", bits(Maybe(ints)))) == ints);
+  }
+  using Dtypes = std::vector<std::vector<ScalarType>>;
+  const Dtypes dtypes{
+      {ScalarType::Half, ScalarType::Long}, {}, {ScalarType::Bool}};
+  CHECK(theirs::to<Dtypes>(call("echo_nested_dtypes", bits(dtypes))) == dtypes);
+  CHECK(call("echo_maybe_ints", 0) == 0);
+
+  const std::vector<Tensor> tensors{tensor(0), x, y, x};
+  const auto echoed =
+      theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));
+  REQUIRE(echoed.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(echoed[i].data_ptr() == tensors[i].data_ptr());
+  }
+  {
+    const auto maybe = theirs::to<std::vector<std::optional<Tensor>>>(
+        call("echo_maybe_tensors", from_slots({from_slot(from_tensor(x)), 0})));
+    REQUIRE(maybe.size() == 2);
+    REQUIRE(maybe[0].has_value());
+    CHECK(maybe[0]->data_ptr() == x.data_ptr());
+    CHECK(!maybe[1].has_value());
+  }
+  SUBCASE("more elements than 16 bits count") {
+    const Ints many(70000, 1);
+    const auto echoed = theirs::to<Ints>(call("echo_ints", bits(many)));
+    CHECK(echoed.size() == many.size());
+  }
+  SUBCASE("the size of the list needs 64 bits") {
+    check_not_cut(kListLonger, kInts, ints({0, 0, 0}));
+  }
+  SUBCASE("a function of libtorch's fails") {
+    const auto three = ints({0, 0, 0}); // none is left to be released
+    check_failures(1, kNewList, kInts, three);
+    check_failures(3, kListPushBack, kInts, three);
+    check_failures(1, kListSize, kInts, three);
+    check_failures(3, kListGetItem, kInts, three);
+    check_failures(3, kListSetItem, kInts, three);
+    check_failure(kNewTensorHandle, kTensors, [&] {
+      return from_slots({from_tensor(x)});
+    });
+  }
+  SUBCASE("an element is refused, and there is no other") {
+    const std::string text = check_refused_value(
+        kNestedDtypes, [] { return from_slots({from_slots({999})}); });
+    CHECK(said(text) == Contains("ScalarType"));
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(kInts, ints({0, 0, 0}));
+  }
+  SUBCASE("while another exception unwinds the stack") {
+    check_echoed_while_unwinding(kTensors, [&] {
+      return from_slots({from_tensor(x), from_tensor(y)});
+    });
+  }
+  REQUIRE_CLEAN(left_behind("a list", [&] {
+    theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));
+    theirs::to<Dtypes>(call("echo_nested_dtypes", bits(dtypes)));
+    theirs::to<Ints>(call("echo_ints", bits(lists[2])));
+    theirs::to<std::vector<std::optional<Tensor>>>(
+        call("raw_maybe_tensors", from_slots({from_slot(from_tensor(x)), 0})));
+  }));
+}
+
+TEST_CASE(
+    "02.7 when the third element throws, nothing is left behind" *
+    doctest::description("When something throws, what is left in a list is not "
+                         "released exactly once, or the error is lost.")) {
+  const Tensor x = tensor(5);
+  const Tensor y = tensor(1);
+  const Named names{{x, "x"}, {y, "y"}};
+  const auto dtypes = [](StableIValue code) { return from_slots({code}); };
+  const auto good = bits(aoti_torch_dtype_float32());
+  const auto four = [&] {
+    return from_slots(
+        {from_tensor(x), from_tensor(y), from_tensor(x), from_tensor(y)});
+  };
+  const auto maybe_four = [&] {
+    return from_slots(
+        {from_slot(from_tensor(x)),
+         0,
+         from_slot(from_tensor(y)),
+         from_slot(from_tensor(x))});
+  };
+
+  SUBCASE("a list is released unread") {
+    check_released(
+        releases("release_tensors", "Tensor[]", "vector<Tensor>"), [&] {
+          return from_slots({from_tensor(x), from_tensor(y)});
+        });
+    check_released(kReleaseInts, [] { return from_slots({1, 0, 2}); });
+    check_released(kReleaseInts, [] { return from_slots({}); });
+    check_released(
+        releases(
+            "release_nested_dtypes",
+            "ScalarType[][]",
+            "vector<vector<ScalarType>>"),
+        [&] {
+          return from_slots({dtypes(good), from_slots({})});
+        });
+    check_released(kReleaseMaybeTensors, [&] {
+      return from_slots({from_slot(from_tensor(x)), 0});
+    });
+    check_released(kReleaseMaybeTensors, maybe_four);
+    check_released(
+        releases(
+            "release_maybe_int_list", "int?[]", "vector<optional<int64_t>>"),
+        [] {
+          return from_slots({from_slot(7), 0, from_slot(8)});
+        });
+    LOOK_AT("slot.h", "static std::vector<T> to(");
+    if (!function<bool()>("wb02_release_is_noexcept")()) {
+      FAIL("Slot<std::vector<T>>::release is not marked noexcept");
+    }
+  }
+  // One that comes later cannot be converted either: the text is the first's.
+  SUBCASE("element 2 of 5 is a list with the code 999, which no dtype has") {
+    const std::string text = check_refused_value(kNestedDtypes, [&] {
+      return from_slots(
+          {dtypes(good), dtypes(good), dtypes(999), dtypes(888), dtypes(good)});
+    });
+    CHECK(said(text) == Contains("ScalarType"));
+    CHECK(said(text) == Contains("999"));
+  }
+  SUBCASE("element 1 of 2 is a dtype without a code") {
+    const auto qint8 = static_cast<StableIValue>(ScalarType::QInt8);
+    REQUIRE_CLEAN(left_behind("a list with a dtype without a code", [&] {
+      CHECK(refusal([&] {
+              call("from_dtypes", qint8);
+            }) == Contains("ScalarType"));
+    }));
+  }
+  // What cannot be had owns nothing here; all the rest is released.
+  SUBCASE("release asks in vain") {
+    const auto ints = [] { return from_slots({1, 0, 2}); };
+    const auto none_first = [&] {
+      return from_slots({0, from_slot(from_tensor(x)), 0});
+    };
+    const auto none_second = [&] {
+      return from_slots(
+          {from_slot(from_tensor(x)), 0, from_slot(from_tensor(y))});
+    };
+    check_failures_for_good(1, kListSize, kReleaseInts, ints);
+    check_failures_for_good(3, kListGetItem, kReleaseInts, ints);
+    check_failure(kListGetItem, kReleaseMaybeTensors, none_first);
+    check_failure(kListGetItem, kReleaseMaybeTensors, none_second, 2);
+  }
+  SUBCASE("a function of libtorch's fails, and goes on failing") {
+    const auto ints = [] { return from_slots({1, 0, 2}); };
+    check_failures_for_good(1, kListSize, kInts, ints);
+    check_failures_for_good(3, kListGetItem, kInts, ints);
+    check_failures_for_good(3, kListSetItem, kInts, ints);
+  }
+  SUBCASE("a function of libtorch's fails, once") {
+    const std::pair<Kernel, Make> lists[] = {
+        {kTensors, four}, {kMaybeTensors, maybe_four}};
+    for (const auto& [kernel, make] : lists) {
+      check_failures(4, kNewTensorHandle, kernel, make);
+      check_failures(1, kNewList, kernel, make);
+      check_failures(1, kListSize, kernel, make);
+      check_failures(4, kListGetItem, kernel, make);
+      check_failures(4, kListSetItem, kernel, make);
+    }
+    const auto nested = [&] {
+      return from_slots({dtypes(good), dtypes(good)});
+    };
+    check_failures(3, kNewList, kNestedDtypes, nested);
+    check_failures(2, kListSetItem, kNestedDtypes, nested);
+    // A `release` that zeroes what it releases may make the calls after these.
+    check_failure(kListSetItem, kNestedDtypes, nested, 3, true);
+    check_failure(kListSetItem, kNestedDtypes, nested, 4, true);
+  }
+  SUBCASE("no handle can be made for the third of four tensors") {
+    check_failure(kNewTensorHandle, kTensors, four, 3);
+  }
+  SUBCASE("no handle can be made for the third of three tensors, and a None") {
+    check_failure(kNewTensorHandle, kMaybeTensors, maybe_four, 3);
+  }
+  SUBCASE("memory runs out, at each allocation in turn") {
+    check_without_memory(kTensors, four);
+    check_without_memory(kNestedDtypes, [&] {
+      return from_slots({dtypes(good), dtypes(good), dtypes(good)});
+    });
+    check_without_memory(kMaybeTensors, maybe_four);
+    check_without_memory(kReleaseMaybeTensors, maybe_four, false);
+    check_without_memory(
+        kReleaseInts,
+        [] {
+          return from_slots({1, 0, 2});
+        },
+        false);
+  }
+  // Through the dispatcher: a dtype that libtorch has since 2.11, and an
+  // extension for 2.10 has not.
+  SUBCASE("a dtype that is newer than the headers") {
+    if (libtorch_at_least(11)) {
+      const auto new_dtype = reinterpret_cast<int32_t (*)()>(
+          dlsym(RTLD_DEFAULT, "torch_dtype_float8_e8m0fnu"));
+      REQUIRE((new_dtype != nullptr));
+      REQUIRE_CLEAN(left_behind(
+          "a list with a dtype that is newer than the headers", [&] {
+            const Slots in{
+                dtypes(good),
+                dtypes(good),
+                dtypes(bits(new_dtype())),
+                dtypes(good)};
+            CHECK(refusal([&] {
+                    call("echo_nested_dtypes", from_slots(in));
+                  }) == Contains("ScalarType"));
+          }));
+    }
+  }
+
+  // The same conversions work as before.
+  const std::vector<Tensor> tensors{x, x, x, x};
+  const auto echoed =
+      theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));
+  CHECK(echoed.size() == 4);
+}
+
+// --- The rows of the conversion table ----------------------------------------
+// Each in a child process, through the real dispatcher: to libtorch by a call,
+// and from libtorch by a kernel's argument or an op's return.
+
+namespace {
+
+const rows::Row& row(const std::string& schema, const std::string& extension) {
+  for (const rows::Row& candidate : rows::table()) {
+    if (candidate.schema == schema && candidate.extension == extension) {
+      return candidate;
+    }
+  }
+  throw std::out_of_range("no row " + schema);
+}
+
+// `blocks` are what libtorch itself is known to lose each time.
+void check_converts(const rows::Row& row, double blocks = 0) {
+  const Verdict verdict = rows::run([&] {
+    const double left = leaked(row.there_and_back);
+    if (left != blocks) {
+      throw std::logic_error(std::to_string(left) + " blocks were lost");
+    }
+  });
+  CAPTURE(row.schema);
+  CAPTURE(verdict.text);
+  CHECK(verdict.kind == Verdict::kConverts);
+}
+
+const std::string kTo =
+    "conversion from StableIValue to IValue for schema type: ";
+const std::string kFrom =
+    "conversion from IValue to StableIValue for schema type: ";
+
+void check_refuses(
+    const std::function<void()>& experiment, const std::string& reason) {
+  const Verdict verdict = rows::run(experiment);
+  CHECK(verdict.kind == Verdict::kRefused);
+  CHECK(verdict.text.c_str() == Contains(reason.c_str()));
+}
+
+// libtorch takes no such slot, and gives none; `type` is how it calls it. What
+// only Python can hand to libtorch is tested from Python.
+void check_refuses(const std::string& schema, const std::string& type) {
+  const rows::Row refused = row(schema, "");
+  check_refuses(refused.there_and_back, kTo + type);
+  if (refused.back != nullptr) {
+    check_refuses(refused.back, kFrom + type);
+  }
+}
+
+} // namespace
+
+TEST_CASE("02 rows that convert") {
+  // Up to 2.13 libtorch loses each string that it reads: one that it is given
+  // as an argument, and one that the kernel returns.
+  const double strings = libtorch_at_least(14) ? 0 : 2;
+  const struct {
+    const char* schema;
+    const char* extension;
+    double lost;
+  } expected[] = {
+      {"Type?", "std::optional<S>", 0},
+      {"Tensor", "torch::stable::Tensor", 0},
+      {"Tensor", "AtenTensorHandle of a RAII class", 0},
+      {"ScalarType", "torch::headeronly::ScalarType", 0},
+      {"Layout", "torch::headeronly::Layout", 0},
+      {"MemoryFormat", "torch::headeronly::MemoryFormat", 0},
+      {"bool", "bool", 0},
+      {"int", "int64_t", 0},
+      {"float", "double", 0},
+      {"Device", "torch::stable::Device", 0},
+      {"str", "std::string", strings},
+      {"Type[]", "std::vector<T>, HeaderOnlyArrayRef<T>", 0},
+      {"SymInt", "int64_t", 0}};
+  for (const auto& [schema, extension, lost] : expected) {
+    SUBCASE((std::string(schema) + ": " + extension).c_str()) {
+      check_converts(row(schema, extension), lost);
+    }
+  }
+}
+TEST_CASE("02 rows that are refused") {
+  const struct {
+    const char* schema;
+    const char* type; // as libtorch calls it
+  } expected[] = {
+      {"Stream", "Stream"},
+      {"complex", "complex"},
+      {"Scalar", "Scalar"},
+      {"Storage", "Storage"},
+      {"(Type, ...)", "(int, int)"},
+      {"SymBool", "SymBool"},
+      {"QScheme", "QScheme"}};
+  for (const auto& [schema, type] : expected) {
+    SUBCASE(schema) {
+      check_refuses(schema, type);
+    }
+  }
+  SUBCASE("SymFloat: it cannot be named in a schema") {
+    const rows::Row symfloat = row("SymFloat", "");
+    check_refuses(symfloat.there_and_back, "unknown type specifier");
+    check_refuses(symfloat.back, "unknown type specifier");
+  }
+  SUBCASE("Scalar, so an op that has one, its default included") {
+    const auto add = [] {
+      StableIValue stack[] = {
+          bits(tensor(1)), bits(tensor(2)), bits(int64_t{1})};
+      call_op("aten::add", "Tensor", stack);
+    };
+    check_refuses(add, kTo + "Scalar");
+  }
+}
+TEST_CASE("02 row Generator: passes unopened from 2.13, and not before") {
+  const rows::Row generator =
+      row("Generator", "torch::stable::Generator, from 2.13");
+  if (libtorch_at_least(13)) {
+    check_converts(generator);
+    // libtorch opens it all the same: a slot without a generator is a crash.
+    const Verdict null = rows::run([] { rows::send("Generator", 0); });
+    CHECK(null.kind == Verdict::kCrashes);
+  } else {
+    check_refuses(generator.there_and_back, kTo + "Generator");
+  }
+}
+TEST_CASE("02 the table has its 22 rows") {
+  CHECK(rows::table().size() == 22);
+}
+
+TEST_CASE("02 None of any optional and an empty list of any type convert") {
+  for (const rows::Op& op : rows::kOps) {
+    CAPTURE(op.type);
+    CHECK(refusal([&] { rows::none(op); }) == kNothingThrown);
+    CHECK(refusal([&] { rows::empty_list(op); }) == kNothingThrown);
+  }
+}
+
+TEST_CASE("02 libtorch refuses an unknown code, but for 2.10 and devices") {
+  for (const char* name : {"ScalarType", "Layout", "MemoryFormat"}) {
+    CAPTURE(name);
+    const auto send = [&] { rows::send(name, 999); };
+    if (libtorch_at_least(11)) {
+      check_refuses(send, std::string("Not yet supported ") + name + " 999");
+    } else {
+      CHECK(rows::run(send).kind == Verdict::kConverts);
+    }
+  }
+  const auto device = [](StableIValue slot) {
+    return [slot] { rows::send("Device", slot); };
+  };
+  CHECK(rows::run(device(uint64_t{99} << 32)).kind == Verdict::kConverts);
+  check_refuses(device(uint64_t{1} << 32 | 300), "out of range for int8_t");
+}
+
+// --- What libtorch and its headers get wrong ---------------------------------
+// Each in a child process, so that what is lost there is lost there.
+
+namespace {
+
+// The blocks that a call of `body` leaves behind.
+double lost(const std::function<void()>& body) {
+  const Verdict verdict = rows::run(
+      [&] { throw std::runtime_error(std::to_string(leaked(body))); });
+  return std::stod(verdict.text);
+}
+
+} // namespace
+
+TEST_CASE("02 the headers up to 2.13 lose each string that they read") {
+  const double strings =
+      lost([] { theirs::to<std::string>(from_string("text")); });
+  CHECK(strings == (TORCH_ABI_VERSION < 0x020e000000000000 ? 1 : 0));
+}
+
+TEST_CASE("02 the headers lose what they hold when an element throws") {
+  const double slot_of_optional = lost([] {
+    refusal([] { theirs::to<std::optional<ScalarType>>(from_slot(999)); });
+  });
+  CHECK(slot_of_optional == 1);
+
+  const Tensor x = tensor(5);
+  const double handles_before_the_third = lost([&] {
+    handles_until_failure = 3;
+    refusal([&] { theirs::from(std::vector<Tensor>{x, x, x, x}); });
+  });
+  CHECK(handles_before_the_third == 2);
+
+  const double slots_from_the_third = lost([] {
+    const StableIValue good = bits(ScalarType::Float);
+    Slots in;
+    for (const StableIValue code : {good, good, StableIValue{999}, good}) {
+      in.push_back(from_slot(code));
+    }
+    const StableIValue slot = from_slots(in);
+    using Dtypes = std::vector<std::optional<ScalarType>>;
+    refusal([&] { theirs::to<Dtypes>(slot); });
+  });
+  CHECK(slots_from_the_third == 2);
+}
+
+TEST_CASE("02 the headers do not widen a float or an int") {
+  // The upper half of the slot stays zero: another double, another integer.
+  const StableIValue tenth = rows::send("float", theirs::from(0.1f));
+  CHECK(theirs::to<double>(tenth) < 1e-300);
+  const StableIValue minus_one = rows::send("int", theirs::from(-1));
+  CHECK(theirs::to<int64_t>(minus_one) == 4294967295);
+}
+
+TEST_CASE("02 both allocators of an optional's slot are operator new") {
+  // An extension for 2.10 to 2.12 makes and deletes slots by its own operators
+  // new and delete; one for 2.13 asks libtorch for both. An optional crosses
+  // from one to the other only because they are the same in this process.
+  using Create = AOTITorchError (*)(StableIValue**);
+  const auto create =
+      reinterpret_cast<Create>(dlsym(RTLD_DEFAULT, "torch_new_stable_ivalue"));
+  CHECK((create != nullptr) == libtorch_at_least(13));
+
+  const Ledger ledger; // which sees operator new, wherever it is called
+  const StableIValue slot = rows::send("int_maybe", from_slot(7));
+  CHECK(deletions(slot) == 0);
+  CHECK(*pointer<StableIValue>(slot) == 7);
+  delete pointer<StableIValue>(slot); // made by libtorch
+  if (create != nullptr) {
+    StableIValue* made = nullptr;
+    CHECK(create(&made) == TORCH_SUCCESS);
+    CHECK(deletions(theirs::from(made)) == 0);
+    *made = 8;
+    const StableIValue back = rows::send("int_maybe", theirs::from(made));
+    CHECK(deletions(theirs::from(made)) == 1);
+    delete pointer<StableIValue>(back);
+  }
+}

@@ -1,0 +1,1486 @@
+// Tests of chapter 07: the cases of each step. The kernels run on the host,
+// over the threads of a real launch; the launch itself goes to a GPU that is
+// pretended: it is compiled and looked at, not run.
+#include "fake_gpu.h"
+#include "launch.h"
+#include "model.h"
+#include "probe.h"
+#include "testing/aten.h"
+#include "testing/checks.h"
+#include "testing/compare.h"
+#include "testing/dispatcher.h"
+#include "testing/library.h"
+#include "testing/random.h"
+
+#include <doctest/doctest.h>
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace workbook;
+using doctest::Contains;
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+// The ops are in the chapter's own library, which lies beside the probe's.
+void load_ops() {
+  static void* const loaded = [] {
+    Dl_info info;
+    dladdr(library_symbol("wb07_probe_trace"), &info);
+    const auto beside = std::filesystem::path(info.dli_fname)
+                            .replace_filename("libcuda_activation_kernel.so");
+    void* const handle = dlopen(beside.c_str(), RTLD_LAZY);
+    return handle ? handle : throw std::runtime_error(dlerror());
+  }();
+  (void)loaded;
+}
+
+void call_out(const Tensor& out, const Tensor& input) {
+  load_ops();
+  StableIValue stack[] = {
+      torch::stable::detail::from(out), torch::stable::detail::from(input)};
+  call_op("wb07::silu_and_mul", "out", stack);
+}
+
+// An op that takes one or two tensors and returns one.
+template <typename... Tensors>
+Tensor call(const std::string& op, const Tensors&... tensors) {
+  load_ops();
+  StableIValue stack[] = {torch::stable::detail::from(tensors)...};
+  call_op("wb07::" + op, "", stack);
+  return torch::stable::detail::to<Tensor>(stack[0]);
+}
+
+Tensor on_meta(const std::vector<int64_t>& sizes) {
+  return torch::stable::empty(
+      sizes,
+      ScalarType::Float,
+      std::nullopt,
+      torch::stable::Device(torch::headeronly::DeviceType::Meta),
+      std::nullopt,
+      std::nullopt);
+}
+
+// The kernel that is registered for CUDA, called as libtorch would.
+template <size_t N>
+void call_cuda(const std::string& op, StableIValue (&stack)[N], int returns) {
+  load_ops();
+  const auto found = pretend::state().kernels.find("CUDA " + op);
+  if (found == pretend::state().kernels.end()) {
+    throw std::runtime_error(
+        "no kernel for CUDA: without nvcc the folder is built for CPU only; "
+        "./workbook nvcc --fetch gets one");
+  }
+  found->second(stack, N, static_cast<uint64_t>(returns));
+}
+
+void call_cuda_out(const Tensor& out, const Tensor& input) {
+  StableIValue stack[] = {
+      torch::stable::detail::from(out), torch::stable::detail::from(input)};
+  call_cuda("silu_and_mul.out", stack, 0);
+}
+
+using pretend::sigmoid;
+
+// How far a result may be off, in ulp. Of 16 bits: the last rounding, and
+// hardly more. Of float: 5.7 was seen on a host; CUDA's expf is allowed 1 ulp,
+// half an ulp more than glibc's has. The same bounds are in tests/gpu/device.py
+// and in the tests of the solutions 07 and 08.
+template <class T>
+constexpr double kBound = sizeof(T) == 2 ? 0.51 : 8;
+constexpr double kSmallest = 0x1p-120; // below, float has an absolute error
+
+constexpr int64_t kMany =
+    (int64_t{1} << 32) + 100300; // more than 32 bits count
+
+template <class T>
+constexpr ScalarType kDtype = c10::CppTypeToScalarType<T>::value;
+
+// Strides that have more than 32 bits, or a small multiple of them.
+constexpr int64_t kFar[] = {
+    (int64_t{1} << 30) + 8, (int64_t{1} << 31) + 8, (int64_t{1} << 32) + 16};
+
+// "" if the kernel for this width is right on `input`, of [rows, 2d] with the
+// strides and the offset given, also in the sign of a 0.
+struct Case {
+  int width;
+  int64_t rows;
+  int64_t d;
+  int64_t row_stride;
+  int64_t column_stride = 1;
+  int64_t offset = 0;
+  bool chosen = false; // the arithmetic that math_for chooses
+  double smallest = kSmallest;
+};
+
+template <class T>
+std::string wrong(const std::vector<float>& numbers, const Case& c) {
+  const int64_t last =
+      (c.rows - 1) * c.row_stride + (2 * c.d - 1) * c.column_stride;
+  // Aligned to 16 bytes, as libtorch's memory is.
+  std::vector<std::array<T, 16 / sizeof(T)>> memory(
+      static_cast<size_t>(c.offset + last) / (16 / sizeof(T)) + 1);
+  T* const data = memory.data()->data() + c.offset;
+  std::vector<double> expected;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const auto at = [&](int64_t column) -> T& {
+      return data[r * c.row_stride + column * c.column_stride];
+    };
+    for (int64_t i = 0; i < 2 * c.d; ++i) {
+      at(i) = T(numbers[static_cast<size_t>(r * 2 * c.d + i)]);
+    }
+    for (int64_t i = 0; i < c.d; ++i) {
+      const double gate = static_cast<float>(at(i));
+      expected.push_back(
+          gate * sigmoid(gate) * static_cast<float>(at(c.d + i)));
+    }
+  }
+  std::vector<std::array<T, 16 / sizeof(T)>> out(
+      expected.size() / (16 / sizeof(T)) + 1);
+  T* const result = out.data()->data();
+  Launch launch{};
+  launch.width = c.width;
+  launch.threads = 32;
+  launch.input = reinterpret_cast<uint64_t>(data);
+  launch.out = reinterpret_cast<uint64_t>(result);
+  launch.rows = c.rows;
+  launch.d = c.d;
+  launch.row_stride = c.row_stride;
+  launch.column_stride = c.column_stride;
+  launch.up = c.d * c.column_stride;
+  launch.chosen = c.chosen;
+  function<void(ScalarType, const Launch&)>("wb07_probe_compute")(
+      kDtype<T>, launch);
+  const double smallest = sizeof(T) == 2 ? 0 : c.smallest;
+  const std::string text = first_difference<T>(
+      {result, expected.size()}, expected, kBound<T>, smallest);
+  const auto right = [&](size_t i, double value) {
+    const auto got = static_cast<double>(result[i]);
+    return ulp_error(kFormat<T>, got, value, smallest) <= kBound<T>;
+  };
+  const auto minus = [&](size_t i) { return std::signbit(expected[i]); };
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto got = static_cast<float>(result[i]);
+    const bool other_zero = got == 0 && std::signbit(got) != minus(i);
+    if (right(i, expected[i]) && !other_zero) {
+      continue;
+    }
+    const auto row = static_cast<int64_t>(i) / c.d;
+    const T* const operand = data + row * c.row_stride +
+        static_cast<int64_t>(i) % c.d * c.column_stride;
+    const auto gate = static_cast<float>(operand[0]);
+    const auto up = static_cast<float>(operand[c.d * c.column_stride]);
+    if (other_zero || !std::isnormal(gate) || !std::isnormal(up)) {
+      std::ostringstream edge;
+      const double wanted = other_zero ? 0 * expected[i] : expected[i];
+      edge << "gate = " << gate << " and up = " << up << " give " << got
+           << ", and should give "
+           << (std::isnan(wanted) ? std::nan("") : nearest(kFormat<T>, wanted));
+      return edge.str();
+    }
+    for (size_t j = 0; j < expected.size(); ++j) {
+      if (right(i, expected[j]) && expected[j] != 0) {
+        return "element " + std::to_string(i) + " is what the operands of " +
+            "element " + std::to_string(j) + " give; " + text;
+      }
+    }
+    break;
+  }
+  return text;
+}
+
+// "" if the kernel is right on every pair of these, which a short cut might
+// take for others: of d = 256.
+template <class T>
+std::string wrong_edges(int width, bool chosen = false) {
+  std::vector<float> edges;
+  for (const float edge :
+       {0.0f,
+        std::numeric_limits<float>::infinity(),
+        std::nanf(""),
+        static_cast<float>(kFormat<T>.max),
+        0.001f,
+        1.0f,
+        20.0f,
+        80.0f}) {
+    edges.insert(edges.end(), {edge, -edge});
+  }
+  std::vector<float> row;
+  for (const float gate : edges) {
+    row.insert(row.end(), edges.size(), gate);
+  }
+  for (size_t i = 0; i < edges.size(); ++i) {
+    row.insert(row.end(), edges.begin(), edges.end());
+  }
+  const auto d = static_cast<int64_t>(row.size() / 2);
+  Case all{width, 1, d, 2 * d};
+  all.chosen = chosen;
+  return wrong<T>(row, all);
+}
+
+std::vector<float> normal(int64_t n) {
+  static std::mt19937_64 engine(seed());
+  std::normal_distribution<float> numbers(0, 2);
+  std::vector<float> result(static_cast<size_t>(n));
+  for (float& number : result) {
+    number = numbers(engine);
+  }
+  return result;
+}
+
+int64_t random(int64_t low, int64_t high) {
+  static std::mt19937_64 engine(seed());
+  return std::uniform_int_distribution<int64_t>(low, high)(engine);
+}
+
+// A tensor whose memory is never touched.
+Tensor untouched(
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& strides,
+    ScalarType dtype,
+    uint64_t address) {
+  return torch::stable::from_blob(
+      reinterpret_cast<void*>(address),
+      sizes,
+      strides,
+      torch::stable::Device(torch::headeronly::DeviceType::CPU),
+      dtype);
+}
+
+// A launch of [rows, 2d] bfloat16 on the pretended GPU.
+void launch_untouched(
+    int64_t rows, int64_t d, ScalarType dtype = ScalarType::BFloat16) {
+  call_cuda_out(
+      untouched({rows, d}, {d, 1}, dtype, kOut),
+      untouched({rows, 2 * d}, {2 * d, 1}, dtype, kInput));
+}
+
+// "" for the current stream of the device that the input is on.
+std::string not_current(const void* stream) {
+  const int home = pretend::state().home;
+  const std::string current = "the current one of cuda:" + std::to_string(home);
+  return stream == pretend::stream_of(home) ? ""
+      : stream == nullptr
+      ? "the launch goes to the null stream, not to " + current
+      : stream == reinterpret_cast<void*>(3)
+      ? "the launch goes to 3, which is PyTorch's number of the stream: CUDA "
+        "does not know it"
+      : "the launch goes to another stream than " + current +
+          (pretend::stream_of(home) == nullptr
+               ? ", which is PyTorch's default one: the null stream"
+               : "");
+}
+
+// A tensor of these strides, in memory that is the caller's.
+template <class T>
+Tensor strided(
+    std::vector<T>& memory,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& strides,
+    int64_t offset = 0) {
+  return torch::stable::from_blob(
+      memory.data() + offset,
+      sizes,
+      strides,
+      torch::stable::Device(torch::headeronly::DeviceType::CPU),
+      kDtype<T>);
+}
+
+template <class T>
+std::vector<T> normal_of(int64_t n) {
+  std::vector<T> numbers;
+  for (const float x : normal(n)) {
+    numbers.emplace_back(x);
+  }
+  return numbers;
+}
+
+// "" if the op is right on this input, as its launch computes it, and reads it
+// where it lies, or a copy. Whether the kernel does for columns that are apart
+// is no matter of the operands' addresses.
+template <class T>
+std::string wrong_launch(
+    const Tensor& input, bool copied = false, bool addresses_only = false) {
+  const pretend::Pretend gpu;
+  const pretend::Model model;
+  StableIValue stack[] = {torch::stable::detail::from(input)};
+  call_cuda("silu_and_mul", stack, 1);
+  const Tensor out = torch::stable::detail::to<Tensor>(stack[0]);
+  const auto numbers = values<T>(torch::stable::contiguous(input));
+  const auto d = static_cast<size_t>(input.size(-1) / 2);
+  std::vector<double> expected;
+  for (size_t i = 0; i < numbers.size() / 2; ++i) {
+    const size_t at = i / d * 2 * d + i % d;
+    const double gate = static_cast<float>(numbers[at]);
+    expected.push_back(
+        gate * sigmoid(gate) * static_cast<float>(numbers[at + d]));
+  }
+  if (model.launches.size() != 1) {
+    return "the op makes " + std::to_string(model.launches.size()) +
+        " launches";
+  }
+  const pretend::Given& given = model.launches[0];
+  if (!copied && given.first != input.const_data_ptr()) {
+    return "the rows are evenly apart, and the op reads a copy of them";
+  }
+  const auto between =
+      static_cast<const T*>(given.second) - static_cast<const T*>(given.first);
+  const int64_t halves = input.size(-1) / 2 * (copied ? 1 : input.stride(-1));
+  if (between != halves) {
+    return "up begins " + std::to_string(between) +
+        " elements behind gate, and should " + std::to_string(halves);
+  }
+  if (addresses_only) {
+    return "";
+  }
+  return first_difference<T>(values<T>(out), expected, 0.51, kSmallest);
+}
+
+// "" if the gradient's kernel is right on these, as its launch computes it.
+template <class T>
+std::string wrong_gradient(
+    const std::vector<int64_t>& strides, int64_t row_stride) {
+  const int64_t rows = 3, d = 5;
+  auto grads = normal_of<T>(rows * d), inputs = normal_of<T>(rows * 3 * d);
+  const Tensor grad = strided(grads, {rows, d}, strides);
+  const Tensor input = strided(inputs, {rows, 2 * d}, {row_stride, 1});
+  const pretend::Pretend gpu;
+  const pretend::Model model;
+  StableIValue stack[] = {
+      torch::stable::detail::from(grad), torch::stable::detail::from(input)};
+  call_cuda("silu_and_mul_backward", stack, 1);
+  const auto got = values<T>(torch::stable::detail::to<Tensor>(stack[0]));
+  std::vector<double> expected(got.size());
+  const auto number = [](const T& at) {
+    return static_cast<double>(static_cast<float>(at));
+  };
+  for (int64_t i = 0; i < rows * d; ++i) {
+    const int64_t row = i / d, column = i % d;
+    const T* const gate = inputs.data() + row * row_stride + column;
+    const auto [of_gate, of_up] = pretend::gradients(
+        number(grads.data()[row * strides[0] + column * strides[1]]),
+        number(gate[0]),
+        number(gate[d]));
+    expected[static_cast<size_t>(row * 2 * d + column)] = of_gate;
+    expected[static_cast<size_t>(row * 2 * d + d + column)] = of_up;
+  }
+  return first_difference<T>(got, expected, 0.51, kSmallest);
+}
+
+// The three ops, of tensors that are filled.
+struct Op {
+  std::string name;
+  std::function<void()> call;
+};
+std::vector<Op> ops_of(const Tensor& out, const Tensor& input) {
+  return {
+      {"silu_and_mul.out", [=] { call_cuda_out(out, input); }},
+      {"silu_and_mul",
+       [=] {
+         StableIValue stack[] = {torch::stable::detail::from(input)};
+         call_cuda("silu_and_mul", stack, 1);
+         torch::stable::detail::to<Tensor>(stack[0]);
+       }},
+      {"silu_and_mul_backward", [=] {
+         StableIValue stack[] = {
+             torch::stable::detail::from(out),
+             torch::stable::detail::from(input)};
+         call_cuda("silu_and_mul_backward", stack, 1);
+         torch::stable::detail::to<Tensor>(stack[0]);
+       }}};
+}
+
+// "" if the op launches its kernel, else why it does not.
+std::string not_launched(const Tensor& out, const Tensor& input) {
+  try {
+    call_cuda_out(out, input);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+#define REQUIRE_LAUNCHED(out, input)                                      \
+  do {                                                                    \
+    const std::string why = not_launched(out, input);                     \
+    const auto& asked = pretend::state();                                 \
+    if (!why.empty() && asked.launches.empty() && asked.blocks == 0 &&    \
+        asked.threads != 0) {                                             \
+      LOOK_AT("launch.h", "grid_for");                                    \
+      FAIL(                                                               \
+          "the launch is of 0 blocks of " << asked.threads                \
+                                          << " threads, "                 \
+                                             "for "                       \
+                                          << out.numel() << " elements"); \
+    }                                                                     \
+    REQUIRE_CLEAN(why);                                                   \
+  } while (false)
+
+// Fails unless this launch does as it should.
+#define REQUIRE_TRACED(...)                \
+  do {                                     \
+    const Trace traced_(__VA_ARGS__);      \
+    INFO(describe(traced_));               \
+    REQUIRE_CLEAN(first_mistake(traced_)); \
+  } while (false)
+
+int width_of(const Trace& t) {
+  return function<int(const Launch&, int)>("wb07_probe_width")(t, t.size);
+}
+
+// silu of one number, in the chosen arithmetic, and ATen's.
+template <class T>
+std::pair<float, float> silu_of(float edge) {
+  const T gate(edge);
+  const T row[] = {gate, T(1.0f)};
+  T result;
+  Launch launch{};
+  launch.threads = 1;
+  launch.input = reinterpret_cast<uint64_t>(row);
+  launch.out = reinterpret_cast<uint64_t>(&result);
+  launch.rows = launch.d = launch.up = launch.column_stride = 1;
+  launch.row_stride = 2;
+  launch.chosen = true;
+  function<void(ScalarType, const Launch&)>("wb07_probe_compute")(
+      kDtype<T>, launch);
+  const auto wanted =
+      values<T>(aten("aten::silu", "", tensor<T>({gate}, {1})))[0];
+  return {static_cast<float>(result), static_cast<float>(wanted)};
+}
+
+// The derivatives, and how large the terms are that they are sums of.
+template <class T>
+void check_gradient() {
+  const int64_t rows = 5, d = 1001;
+  std::vector<T> grad, input, result(static_cast<size_t>(rows * 2 * d));
+  for (const float x : normal(rows * d)) {
+    grad.emplace_back(x);
+  }
+  for (const float x : normal(rows * 2 * d)) {
+    input.emplace_back(random(0, 9) == 0 ? 20 * x : x);
+  }
+  function<void(bool, const void*, const void*, void*, int64_t, int64_t)>(
+      "wb07_probe_backward")(
+      sizeof(T) == 2, grad.data(), input.data(), result.data(), rows, d);
+  const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-20;
+  for (int64_t i = 0; i < rows * d; ++i) {
+    const auto gate = static_cast<size_t>(i / d * 2 * d + i % d);
+    const auto up = gate + static_cast<size_t>(d);
+    const double x = static_cast<float>(input[gate]);
+    const double y = static_cast<float>(input[up]);
+    const double g = static_cast<float>(grad[static_cast<size_t>(i)]);
+    const double s = sigmoid(x), silu = x * s;
+    const double slope = s + silu * (1 - s);
+    CAPTURE(x);
+    REQUIRE(
+        std::abs(static_cast<float>(result[gate]) - g * y * slope) <=
+        unit * std::abs(g * y) * (s + std::abs(silu * (1 - s))) + 1e-37);
+    REQUIRE(
+        std::abs(static_cast<float>(result[up]) - g * silu) <=
+        unit * std::abs(g * silu) + 1e-37);
+  }
+}
+
+// A launch of random shape and strides, as `vector_width` wants it.
+Trace any_launch(int i) {
+  const int size = i % 2 == 0 ? 2 : 4;
+  const auto threads = static_cast<uint32_t>(32 << i % 4);
+  Trace t = traced(size, 0, threads, random(1, 5), random(1, 12));
+  t.d *= i % 3 == 0 ? 1 : 16 / size;
+  t.row_stride = 2 * t.d + random(0, 2) * 8 + (i % 7 == 0 ? 1 : 0);
+  t.gate = i % 5 == 0 ? t.d : 0;
+  t.up = t.d - t.gate;
+  t.width = width_of(t);
+  return t;
+}
+
+} // namespace
+
+TEST_CASE(
+    "07.1 each element is written once, by a thread with its operands" *
+    doctest::description("A thread reads or writes another element than its "
+                         "own, or rounds twice.")) {
+  SUBCASE("each element is computed once, from its operands") {
+    for (const int size : {2, 4}) {
+      for (const uint32_t threads : {1u, 2u, 32u, 256u}) {
+        for (int i = 0; i < 20; ++i) {
+          Trace t = traced(size, 0, threads, random(1, 9), random(1, 70));
+          t.row_stride += random(0, 3) * 5;
+          REQUIRE_TRACED(t);
+        }
+      }
+    }
+  }
+  SUBCASE("the last block is full, or has a thread to spare, or one too few") {
+    for (const int64_t d : {1, 255, 256, 257, 511, 512, 513}) {
+      REQUIRE_TRACED(traced(4, 0, 256, 1, d));
+      REQUIRE_TRACED(traced(4, 0, 256, 3, d));
+    }
+  }
+  SUBCASE("columns that are not side by side") {
+    Trace every_third = traced(4, 0, 32, 7, 10);
+    every_third.column_stride = 3;
+    every_third.row_stride = 60;
+    every_third.up = 30;
+    REQUIRE_TRACED(every_third);
+    Trace transposed = traced(2, 0, 32, 7, 10);
+    transposed.column_stride = 7;
+    transposed.row_stride = 1;
+    transposed.up = 70;
+    REQUIRE_TRACED(transposed);
+    Trace expanded = traced(4, 0, 32, 7, 10);
+    expanded.column_stride = 0;
+    expanded.row_stride = 2;
+    expanded.up = 1;
+    REQUIRE_TRACED(expanded);
+  }
+  SUBCASE("more elements than 32 bits can count") {
+    for (const int64_t row_stride : {131074, 400000}) {
+      Trace t = traced(2, 0, 256, 70000, 65537);
+      t.row_stride = row_stride;
+      t.ends = 2;
+      REQUIRE_TRACED(t);
+    }
+    // Elements, rows or columns alone.
+    for (const auto& [rows, d] :
+         {std::pair{int64_t{3}, kMany / 3},
+          {3, kMany / 4}, // only their offsets
+          {kMany, 1},
+          {1, kMany}}) {
+      Trace t = traced(4, 0, 256, rows, d);
+      t.ends = 2;
+      REQUIRE_TRACED(t);
+    }
+    Trace transposed = traced(2, 0, 256, 70000, 65537);
+    transposed.column_stride = 70000;
+    transposed.row_stride = 1;
+    transposed.up = 70000 * transposed.d;
+    transposed.ends = 2;
+    REQUIRE_TRACED(transposed);
+  }
+  SUBCASE("few elements, farther apart than 32 bits can count") {
+    for (const int64_t far : kFar) {
+      Trace slice = traced(4, 0, 32, 7, 10);
+      slice.row_stride = far;
+      REQUIRE_TRACED(slice);
+      Trace transposed = traced(2, 0, 32, 7, 10);
+      transposed.column_stride = far;
+      transposed.row_stride = 1;
+      transposed.up = 10 * far;
+      REQUIRE_TRACED(transposed);
+      Trace expanded = traced(4, 0, 32, 7, 10);
+      expanded.column_stride = 0;
+      expanded.row_stride = far;
+      expanded.up = 1;
+      REQUIRE_TRACED(expanded);
+    }
+  }
+  SUBCASE("as many, in the kernel of the gradient") {
+    LOOK_AT("backward.h", "plain_backward");
+    for (const auto& [rows, d] :
+         {std::pair{int64_t{5}, int64_t{70}},
+          {3, kMany / 8}, // only their offsets
+          {3, kMany / 4},
+          {kMany, 1},
+          {1, kMany}}) {
+      Trace t = traced(2, 0, 256, rows, d);
+      t.ends = 2;
+      REQUIRE_CLEAN(first_mistake_of_gradient(t));
+    }
+  }
+  SUBCASE("float, half and bfloat16 are rounded once") {
+    for (int i = 0; i < 30; ++i) {
+      const int64_t rows = random(1, 5), d = random(1, 60);
+      const auto numbers = normal(rows * 2 * d);
+      const Case c{0, rows, d, 2 * d};
+      REQUIRE_CLEAN(wrong<float>(numbers, c));
+      REQUIRE_CLEAN(wrong<c10::Half>(numbers, c));
+      REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, c));
+    }
+  }
+}
+
+TEST_CASE(
+    "07.1 a result is right whatever its operands are" *
+    doctest::description("A zero, an infinity, a NaN or a large number gives "
+                         "another result than silu(gate) * up.")) {
+  REQUIRE_CLEAN(wrong_edges<float>(0));
+  REQUIRE_CLEAN(wrong_edges<c10::Half>(0));
+  REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(0));
+}
+
+TEST_CASE(
+    "07.2 the launch follows the input's device, and its current stream" *
+    doctest::description("The launch has the wrong device, stream or size, or "
+                         "its error is mishandled.")) {
+  const Tensor input = tensor(normal(30), {3, 10});
+  const Tensor out = tensor(std::vector<float>(15), {3, 5});
+  load_ops();
+  // On meta there is nothing to launch, and two handles to release.
+  call_out(on_meta({3, 5}), on_meta({3, 10}));
+  auto& state = pretend::state();
+  if (!state.seen && state.kernels.count("CUDA silu_and_mul.out")) {
+    // Built with the real CUDA run time. Without a driver it refuses, which is
+    // a failed launch; with one it must not be given the address of the host's.
+    if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
+      const pretend::Pretend gpu;
+      CHECK(refusal([&] { call_cuda_out(out, input); }) == Contains("CUDA"));
+    }
+    return;
+  }
+  const pretend::Pretend gpu;
+  SUBCASE("device, stream, and a thread for each element") {
+    REQUIRE_LAUNCHED(out, input);
+    REQUIRE(state.launches.size() == 1);
+    const pretend::Launch launched = state.launches[0];
+    {
+      LOOK_AT("cuda_ops.cpp", "");
+      REQUIRE_CLEAN(
+          launched.device == 1
+              ? ""
+              : "the input is on cuda:1, and the launch goes to cuda:0: the "
+                "current device is still another");
+      REQUIRE_CLEAN(
+          state.device == 0 ? ""
+                            : "cuda:0 was current before the call, and after "
+                              "it another device is");
+    }
+    {
+      LOOK_AT("cuda_ops.cpp", "launch(");
+      REQUIRE_CLEAN(not_current(launched.stream));
+      REQUIRE_CLEAN(
+          state.forbidden == 0
+              ? ""
+              : "the op waits for the GPU, or allocates: a launch only queues");
+    }
+    LOOK_AT("launch.h", "grid_for");
+    CHECK(launched.threads % 32 == 0);
+    CAPTURE(launched.blocks);
+    CAPTURE(launched.threads);
+    REQUIRE_CLEAN(
+        launched.blocks * launched.threads >= 8
+            ? ""
+            : "those are too few threads for 15 elements");
+    MESSAGE("the launch was compiled and looked at, not run: no GPU");
+  }
+  SUBCASE("a launch that fails says why, and takes its error with it") {
+    state.fail_next = 719;
+    {
+      LOOK_AT("cuda_ops.cpp", "STD_TORCH_CHECK");
+      const doctest::String said = refusal([&] { call_cuda_out(out, input); });
+      REQUIRE_CLEAN(
+          said == kNothingThrown
+              ? "the launch failed, and the op returned as if it had not"
+              : "");
+      CHECK(said == Contains("unspecified launch failure"));
+    }
+    {
+      LOOK_AT("launch.h", "text_of");
+      REQUIRE_CLEAN(
+          state.error == 0
+              ? ""
+              : "the error is still with CUDA, and whoever asks next gets it");
+    }
+    LOOK_AT("cuda_ops.cpp", "");
+    REQUIRE_CLEAN(
+        state.device == 0 ? ""
+                          : "cuda:0 was current before the call, and after "
+                            "it, as it throws, another device is");
+    REQUIRE_LAUNCHED(out, input);
+    CHECK(state.launches.size() == 1);
+  }
+  SUBCASE("an error that someone else has left stays there") {
+    LOOK_AT("launch.h", "text_of");
+    state.error = 719;
+    REQUIRE_LAUNCHED(out, input);
+    CHECK(state.launches.size() == 1);
+    REQUIRE_CLEAN(
+        state.error == 719 ? ""
+                           : "an error that someone else has left was taken");
+  }
+  SUBCASE("the first launch of a kernel, while a graph is captured") {
+    state.loaded.clear();
+    state.capturing = true;
+    REQUIRE_LAUNCHED(out, input);
+    CHECK(state.launches.size() == 1);
+    CHECK_MESSAGE(
+        state.mode == pretend::kGlobal,
+        "the thread's mode of capture is another than before");
+  }
+  SUBCASE("nothing to do is no launch") {
+    const auto none = [](std::vector<int64_t> sizes) {
+      return tensor(std::vector<float>(), sizes);
+    };
+    call_cuda_out(none({0, 5}), none({0, 10}));
+    call_cuda_out(none({3, 0}), none({3, 0}));
+    CHECK(state.launches.empty());
+  }
+  SUBCASE("each dtype has the kernel of its type") {
+    for (const auto& [dtype, name] :
+         {std::pair{ScalarType::Float, "If"},
+          {ScalarType::Half, "4Half"},
+          {ScalarType::BFloat16, "8BFloat16"}}) {
+      launch_untouched(2, 3, dtype);
+      REQUIRE(!state.launches.empty());
+      CHECK(said(state.names[state.launches.back().kernel]) == Contains(name));
+    }
+  }
+  SUBCASE("more elements than 32 bits can count") {
+    for (const int64_t rows : {3, 5}) {
+      const int64_t d = (int64_t{1} << 30) + 1, n = rows * d;
+      const pretend::Pretend another;
+      launch_untouched(rows, d, ScalarType::Float);
+      uint64_t threads = 0;
+      for (const auto& launched : state.launches) {
+        threads += launched.blocks * launched.threads;
+      }
+      LOOK_AT("launch.h", "grid_for");
+      CAPTURE(threads);
+      REQUIRE_CLEAN(
+          threads >= static_cast<uint64_t>(n)
+              ? ""
+              : "those are too few threads for " + std::to_string(n) +
+                  " elements");
+    }
+  }
+}
+
+TEST_CASE(
+    "07.2 each op follows device and stream, however they change" *
+    doctest::description("An op is launched on another device or stream than "
+                         "its input's, or does not say that it failed.")) {
+  load_ops();
+  auto& state = pretend::state();
+  if (!state.seen) {
+    return; // the launch is not run
+  }
+  const Tensor input = tensor(normal(30), {3, 10});
+  const Tensor out = tensor(std::vector<float>(15), {3, 5});
+  for (const Op& op : ops_of(out, input)) {
+    INFO("op: ", op.name);
+    LOOK_AT("cuda_ops.cpp", "launch(");
+    for (const int home : {1, 0}) {
+      for (const int current : {0, 1}) {
+        const pretend::Pretend gpu(home, current);
+        for (state.turn = 0; state.turn < 4; ++state.turn) {
+          state.default_stream = state.turn == 2;
+          op.call();
+          REQUIRE(state.launches.size() == size_t(state.turn) + 1);
+          REQUIRE_CLEAN(not_current(state.launches.back().stream));
+          INFO("input on cuda:", home);
+          CHECK(state.launches.back().device == home);
+          CHECK_MESSAGE(state.device == current, "another device is current");
+        }
+      }
+    }
+    const pretend::Pretend gpu;
+    const auto check_text = [&](int code) {
+      state.fail_next = code;
+      CHECK(refusal(op.call) == Contains(cudaGetErrorString(code)));
+      CHECK_MESSAGE(state.error == 0, "the error is still with CUDA");
+    };
+    check_text(719);
+    {
+      LOOK_AT("launch.h", "text_of");
+      check_text(98); // each failure says its own reason
+      check_text(2);
+    }
+    state.no_stream = true;
+    const doctest::String said = refusal(op.call);
+    CHECK_MESSAGE(
+        said != kNothingThrown, "libtorch could not say which stream it is");
+    CHECK(state.launches.empty());
+    CHECK_MESSAGE(
+        state.device == 0, "after an exception another device is current");
+  }
+}
+
+// Given: tensors on two devices, and a gradient of any strides.
+TEST_CASE(
+    "07.2 what is refused names the argument and both devices" *
+    doctest::description("Tensors that do not fit to each other are not "
+                         "refused, or by another text.")) {
+  load_ops();
+  if (pretend::state().kernels.count("CUDA silu_and_mul.out") == 0) {
+    return;
+  }
+  const auto empty = [](std::vector<int64_t> sizes,
+                        ScalarType dtype = ScalarType::Float) {
+    return torch::stable::empty(sizes, dtype);
+  };
+  const Tensor out = empty({2, 2}), input = empty({2, 4});
+  const pretend::Pretend gpu;
+  const auto refused = [](const Tensor& out, const Tensor& input) {
+    return refusal([&] { call_cuda_out(out, input); });
+  };
+  Tensor square = empty({2, 2});
+  CHECK(refused(out, empty({2, 5})) == Contains("even size, got [2, 5]"));
+  CHECK(refused(out, empty({})) == Contains("even size, got []"));
+  CHECK(
+      refused(empty({2, 3}), input) ==
+      Contains(
+          "out must be input's [2, 4] with 2 as the last size, got [2, 3]"));
+  CHECK(
+      refused(empty({2, 2}, ScalarType::Half), input) ==
+      Contains("dtype Float, got Half"));
+  CHECK(
+      refused(torch::stable::transpose(square, 0, 1), input) ==
+      Contains("contiguous, got strides [1, 2]"));
+  // The output, or the gradient.
+  const auto ops = ops_of(out, input);
+  for (const auto& [device, name] : {std::pair{-1, "cpu"}, {0, "cuda:0"}}) {
+    pretend::state().elsewhere[out.const_data_ptr()] = device;
+    const std::string text =
+        std::string(" must be on input's device cuda:1, got ") + name;
+    CHECK(refusal(ops[0].call) == Contains(("out" + text).c_str()));
+    CHECK(refusal(ops[2].call) == Contains(("grad" + text).c_str()));
+  }
+  CHECK(pretend::state().launches.empty());
+}
+
+TEST_CASE(
+    "07.2 the gradient's kernel is given rows without gaps" *
+    doctest::description("The kernel reads a gradient or an input of other "
+                         "strides than it takes.")) {
+  load_ops();
+  if (!pretend::state().seen) {
+    return; // the launch is not run
+  }
+  // As it is, that of a sum, and transposed; of an input, and of a slice.
+  using Strides = std::vector<int64_t>;
+  for (const auto& strides : {Strides{5, 1}, Strides{0, 0}, Strides{1, 3}}) {
+    for (const int64_t row_stride : {10, 15}) {
+      CAPTURE(strides);
+      CAPTURE(row_stride);
+      REQUIRE_CLEAN(wrong_gradient<float>(strides, row_stride));
+      REQUIRE_CLEAN(wrong_gradient<c10::Half>(strides, row_stride));
+      REQUIRE_CLEAN(wrong_gradient<c10::BFloat16>(strides, row_stride));
+    }
+  }
+}
+
+TEST_CASE(
+    "07.3 quotient and remainder are right, up to 2^31" *
+    doctest::description("Quotient or remainder is wrong for some numbers.")) {
+  const auto divmod =
+      function<uint64_t(uint32_t, uint32_t)>("wb07_probe_divmod");
+  const auto check = [&](uint64_t n, uint32_t divisor) {
+    const auto number = static_cast<uint32_t>(n);
+    const uint64_t got = divmod(number, divisor);
+    const uint64_t quotient = got >> 32, remainder = got & 0xffffffff;
+    if (quotient != number / divisor || remainder != number % divisor) {
+      FAIL(
+          "FastDivmod(" << divisor << ")(" << number << ") is {" << quotient
+                        << ", " << remainder << "}, and should be {"
+                        << number / divisor << ", " << number % divisor << "}");
+    }
+  };
+  constexpr uint64_t kMost = uint64_t{1} << 31;
+  SUBCASE("small numbers") {
+    for (uint32_t divisor = 1; divisor < 200; ++divisor) {
+      for (uint64_t n = 0; n < 1000; ++n) {
+        check(n, divisor);
+      }
+    }
+  }
+  SUBCASE("powers of two, and what is next to them") {
+    for (int power = 0; power < 32; ++power) {
+      for (int beside = -1; beside <= 1; ++beside) {
+        const uint64_t divisor = (uint64_t{1} << power) + uint64_t(beside);
+        for (uint64_t below = 0; below < 4; ++below) {
+          if (divisor >= 1 && divisor <= kMost) {
+            check(kMost - below, static_cast<uint32_t>(divisor));
+            check(divisor - below % divisor, static_cast<uint32_t>(divisor));
+          }
+        }
+      }
+    }
+  }
+  SUBCASE("multiples, and what is just below, up to 2^31") {
+    for (int i = 0; i < 20000; ++i) {
+      const auto divisor = static_cast<uint32_t>(
+          random(1, i % 2 == 0 ? 5000 : static_cast<int64_t>(kMost)));
+      const uint64_t multiple = static_cast<uint64_t>(random(
+                                    0, static_cast<int64_t>(kMost / divisor))) *
+          divisor;
+      check(multiple, divisor);
+      check(multiple == 0 ? 0 : multiple - 1, divisor);
+      check(kMost - 1, divisor);
+    }
+  }
+}
+
+TEST_CASE(
+    "07.4 rows that are evenly apart are read where they lie" *
+    doctest::description("row_stride is wrong about how far some rows lie "
+                         "apart.")) {
+  const auto stride_of =
+      function<int64_t(const Tensor&)>("wb07_probe_row_stride");
+  constexpr int64_t kNone = -1;
+  const auto check = [&](const std::vector<int64_t>& sizes,
+                         const std::vector<int64_t>& strides,
+                         int64_t wanted) {
+    const int64_t got =
+        stride_of(untouched(sizes, strides, ScalarType::Float, kInput));
+    const auto in_words = [](int64_t stride) {
+      return stride == kNone ? "std::nullopt" : std::to_string(stride);
+    };
+    if (got != wanted) {
+      FAIL(
+          "row_stride of sizes " << doctest::toString(sizes) << ", strides "
+                                 << doctest::toString(strides) << " is "
+                                 << in_words(got) << ", and should be "
+                                 << in_words(wanted));
+    }
+  };
+  SUBCASE("contiguous") {
+    check({3, 10}, {10, 1}, 10);
+    check({2, 3, 10}, {30, 10, 1}, 10);
+    check({2, 1, 3, 4}, {12, 12, 4, 1}, 4);
+  }
+  SUBCASE("a single row") {
+    check({1, 10}, {64, 1}, 10);
+    check({10}, {1}, 10);
+    check({1, 1, 10}, {5, 0, 3}, 10);
+  }
+  SUBCASE("a slice of wider rows") {
+    check({3, 10}, {64, 1}, 64);
+    check({2, 3, 10}, {192, 64, 1}, 64);
+    check({5, 2, 3, 10}, {384, 192, 64, 1}, 64);
+  }
+  SUBCASE("expanded rows, and every other one") {
+    check({3, 10}, {0, 1}, 0);
+    check({3, 10}, {20, 1}, 20);
+    check({2, 3, 10}, {60, 20, 1}, 20);
+  }
+  SUBCASE("columns that are not side by side are no matter of the rows") {
+    check({3, 10}, {1, 3}, 1);
+    check({3, 10}, {30, 3}, 30);
+  }
+  SUBCASE("rows that are not evenly apart have none") {
+    check({2, 3, 10}, {40, 10, 1}, kNone);
+    check({3, 4, 20}, {20, 60, 1}, kNone); // transposed
+    check({2, 3, 10}, {0, 10, 1}, kNone);
+    check({2, 3, 4, 10}, {120, 50, 10, 1}, kNone);
+    check({2, 3, 10}, {30, 0, 1}, kNone); // expanded in between
+  }
+  SUBCASE("more rows, and farther apart, than 32 bits can count") {
+    const int64_t half = 65536;
+    check({3, 10}, {kMany, 1}, kMany);
+    check({2, half, half, 2}, {half * half * 2, half * 2, 2, 1}, 2);
+    check({2, half, half, 2}, {0, half * 2, 2, 1}, kNone);
+    check({2, 3, 2}, {3 * kMany, kMany, 1}, kMany);
+    check({2, 3, 2}, {3 * kMany - (int64_t{1} << 32), kMany, 1}, kNone);
+  }
+  SUBCASE("whatever sizes and strides") {
+    for (int i = 0; i < 2000; ++i) {
+      std::vector<int64_t> sizes, strides, rows{0}; // where rows begin
+      const auto dimensions = random(0, 3);
+      for (int64_t k = 0; k < dimensions; ++k) {
+        sizes.push_back(random(1, 3));
+        strides.push_back(10 * random(0, 3) * (k == 0 ? random(1, 3) : 1));
+        std::vector<int64_t> all;
+        for (const int64_t row : rows) {
+          for (int64_t at = 0; at < sizes.back(); ++at) {
+            all.push_back(row + at * strides.back());
+          }
+        }
+        rows = all;
+      }
+      sizes.push_back(10);
+      strides.push_back(1);
+      int64_t wanted = rows.size() == 1 ? 10 : rows[1] - rows[0];
+      for (size_t k = 1; k < rows.size(); ++k) {
+        wanted = rows[k] - rows[k - 1] == wanted ? wanted : kNone;
+      }
+      check(sizes, strides, wanted);
+    }
+  }
+  SUBCASE("the stride of a dimension of size 1 says nothing") {
+    check({2, 1, 10}, {64, 7, 1}, 64);
+    check({1, 3, 10}, {999, 64, 1}, 64);
+    check({3, 1, 2, 10}, {128, 5, 64, 1}, 64);
+  }
+}
+
+TEST_CASE(
+    "07.4 the op reads a slice without a copy, and uneven rows by one" *
+    doctest::description("The op copies rows that are evenly apart, or reads "
+                         "others than the input's.")) {
+  load_ops();
+  if (!pretend::state().seen) {
+    return; // the launch is not run
+  }
+  LOOK_AT("cuda_inputs.h", "row_stride");
+  using Numbers = std::vector<int64_t>;
+  const auto check = [](const Numbers& sizes,
+                        const Numbers& strides,
+                        int64_t offset = 0,
+                        bool copied = false) {
+    const auto of = [&](auto numbers) {
+      using T = typename decltype(numbers)::value_type;
+      const Tensor input = strided(numbers, sizes, strides, offset);
+      return wrong_launch<T>(input, copied, strides.back() != 1);
+    };
+    CAPTURE(sizes);
+    CAPTURE(strides);
+    REQUIRE_CLEAN(of(normal_of<float>(1000)));
+    REQUIRE_CLEAN(of(normal_of<c10::Half>(1000)));
+    REQUIRE_CLEAN(of(normal_of<c10::BFloat16>(1000)));
+  };
+  check({3, 10}, {10, 1});
+  check({10}, {1});
+  check({1, 10}, {64, 1}, 3);
+  check({3, 10}, {64, 1}, 7);
+  check({2, 3, 10}, {192, 64, 1}, 5);
+  check({4, 10}, {0, 1});                  // expanded
+  check({3, 10}, {1, 3});                  // transposed
+  check({3, 10}, {40, 2});                 // every other column
+  check({3, 4, 10}, {10, 30, 1}, 0, true); // transposed batches
+  check({2, 2, 10}, {192, 64, 1}, 0, true);
+  // Rows, columns, or the operands of a row, of which nothing is read.
+  for (const auto& [size, strides] :
+       {std::pair{int64_t{10}, Numbers{kMany, 1}},
+        {10, {1, kMany}},
+        {kMany, {kMany, 1}}}) {
+    const pretend::Pretend gpu;
+    const pretend::Model model(false);
+    const int64_t d = size / 2;
+    call_cuda_out(
+        untouched({3, d}, {d, 1}, ScalarType::Half, kOut),
+        untouched({3, size}, strides, ScalarType::Half, kInput));
+    REQUIRE(model.launches.size() == 1);
+    const pretend::Given given = model.launches[0];
+    CHECK(given.row_stride == strides[0]);
+    CHECK(reinterpret_cast<uint64_t>(given.first) == kInput);
+    const auto from_gate_to_up =
+        static_cast<int64_t>(reinterpret_cast<uint64_t>(given.second) - kInput);
+    CHECK(from_gate_to_up == 2 * d * strides[1]); // bytes
+  }
+}
+
+TEST_CASE(
+    "07.4 other dtypes have no kernel on CUDA" *
+    doctest::description("The bytes of another dtype are read as those of "
+                         "float, half or bfloat16.")) {
+  load_ops();
+  if (pretend::state().kernels.count("CUDA silu_and_mul.out") == 0) {
+    return;
+  }
+  const pretend::Pretend gpu;
+  for (const ScalarType dtype :
+       {ScalarType::Double,
+        ScalarType::Int,
+        ScalarType::Short,
+        ScalarType::Long,
+        ScalarType::Bool,
+        ScalarType::ComplexFloat}) {
+    const std::vector<int64_t> sizes{2, 2}, twice{2, 4};
+    const Tensor out = torch::stable::empty(sizes, dtype);
+    const Tensor input = torch::stable::empty(twice, dtype);
+    for (const Op& op : ops_of(out, input)) {
+      INFO("op: ", op.name);
+      CHECK(refusal(op.call) == Contains("Float, Half or BFloat16 on CUDA"));
+    }
+  }
+  CHECK(pretend::state().launches.empty());
+}
+
+TEST_CASE(
+    "07.5 each vector is computed once, by a thread with its operands" *
+    doctest::description("A thread takes another vector than its own, or "
+                         "computes some element of it wrong.")) {
+  LOOK_AT("kernels.h", "vectorized");
+  SUBCASE("each vector is written once, from its operands") {
+    for (const int size : {2, 4}) {
+      for (int width = 16 / size; width >= 1; width /= 2) {
+        for (const int64_t n : {1, 31, 32, 33, 63, 64, 65, 300}) {
+          REQUIRE_TRACED(traced(size, width, 32, 1, n * width));
+          REQUIRE_TRACED(traced(size, width, 64, 3, n * width));
+        }
+        for (int i = 0; i < 20; ++i) {
+          Trace t =
+              traced(size, width, 32, random(1, 6), random(1, 40) * width);
+          t.row_stride += random(0, 3) * 16;
+          REQUIRE_TRACED(t);
+        }
+      }
+    }
+  }
+  SUBCASE("vectors are counted in 32 bits, elements in 64") {
+    for (const int width : {1, 8}) {
+      Trace t = traced(2, width, 256, 70000, 8192 * width);
+      t.row_stride = 400000;
+      t.ends = 2;
+      REQUIRE_TRACED(t);
+      for (const int64_t far : kFar) {
+        Trace apart = traced(2, width, 32, 7, 10 * width);
+        apart.row_stride = far;
+        REQUIRE_TRACED(apart);
+      }
+      // A launch may have so many vectors: in one row, or one in each.
+      const int64_t most = int64_t{1} << 31;
+      for (const auto& [rows, vectors] :
+           {std::pair{int64_t{1}, most},
+            {1, most - 257},
+            {most, 1},
+            {most / 5, 5}}) {
+        t = traced(2, width, 32, rows, vectors * width);
+        t.ends = 2;
+        REQUIRE_TRACED(t);
+      }
+    }
+  }
+  SUBCASE("values, at any width") {
+    for (const int64_t d : {8, 64, 4096}) {
+      REQUIRE_CLEAN(wrong<c10::BFloat16>(normal(4 * d), {8, 2, d, 2 * d + 8}));
+      REQUIRE_CLEAN(wrong<c10::BFloat16>(normal(4 * d), {4, 2, d, 2 * d + 4}));
+      REQUIRE_CLEAN(wrong<c10::Half>(normal(4 * d), {2, 2, d, 2 * d + 2}));
+      REQUIRE_CLEAN(wrong<c10::Half>(normal(4 * d), {1, 2, d, 2 * d + 1}));
+      REQUIRE_CLEAN(wrong<float>(normal(6 * d), {4, 3, d, 2 * d}));
+      REQUIRE_CLEAN(wrong<float>(normal(6 * d), {2, 3, d, 2 * d + 2}));
+    }
+    for (const int width : {1, 2, 4}) {
+      REQUIRE_CLEAN(wrong_edges<float>(width));
+      REQUIRE_CLEAN(wrong_edges<c10::Half>(2 * width));
+      REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(2 * width));
+    }
+  }
+}
+
+TEST_CASE(
+    "07.6 as many bytes at once as every row allows" *
+    doctest::description("A vector is wider than some row allows, or narrower "
+                         "than all allow.")) {
+  for (const int size : {2, 4}) {
+    const int wide = 16 / size;
+    const auto check = [&](const Trace& t, int wanted, const std::string& why) {
+      const int got = width_of(t);
+      INFO("element_size = ", size, ", r.rows = ", t.rows, ", r.d = ", t.d);
+      INFO(
+          "r.row_stride = ",
+          t.row_stride,
+          ", r.column_stride = ",
+          t.column_stride);
+      if (got != wanted) {
+        FAIL(
+            "vector_width is " << got << ", and should be " << wanted
+                               << " element(s) of " << size
+                               << " bytes: " << why);
+      }
+    };
+    const auto rows = [&](int64_t d, int64_t row_stride, int64_t offset = 0) {
+      Trace t = traced(size, 0, 256, 4, d);
+      t.row_stride = row_stride;
+      t.gate = offset;
+      t.up = offset + d;
+      return t;
+    };
+    const std::string fits = "every row begins at a multiple of 16 bytes";
+    check(rows(4096, 8192), wide, fits);
+    check(rows(wide, 2 * wide), wide, fits);
+    check(rows(4096, 3 * 4096), wide, fits);
+    check(rows(4096, 0), wide, fits); // expanded
+    for (int i = 1; i < 2 * wide; ++i) {
+      const int some = i & -i; // a power of two, of which i is a multiple
+      const int fit = std::min(some, wide);
+      const std::string bytes = std::to_string(fit * size) + " bytes";
+      const auto begins = [&](const std::string& what) {
+        return what +
+            (fit == wide ? " begins at a multiple of 16 bytes"
+                         : " begins at a multiple of " + bytes + ", not more");
+      };
+      check(rows(4096, 8192 + 2 * wide, i), fit, begins("each of gate and up"));
+      check(rows(4096 + i, 8192 + 2 * wide), fit, begins("up"));
+      check(rows(4096, 8192 + i), fit, begins("the second row"));
+      Trace t = traced(size, 0, 256, 4, 4096);
+      t.out += static_cast<uint64_t>(i * size);
+      check(t, fit, begins("out"));
+      t = rows(4096, 3 * 4096);
+      t.gate += i;
+      check(t, fit, begins("gate"));
+      t = rows(4096, 3 * 4096);
+      t.up += i;
+      check(t, fit, begins("up"));
+      t = rows(4096 - i, 3 * 4096);
+      t.up = 4096;
+      check(t, fit, begins("the second row of out"));
+      t = rows(4096 + i, 8192 + 2 * wide);
+      t.rows = 1;
+      t.up = 8192;
+      check(t, fit, "a row of d elements must be whole vectors");
+    }
+    Trace t = traced(size, 0, 256, 4, 4096);
+    for (const int64_t column_stride : {2, 0, 4096}) {
+      t.column_stride = column_stride;
+      check(t, 0, "the columns are not side by side");
+    }
+    const int64_t most = int64_t{1} << 31;
+    t = traced(size, 0, 256, most / 1024, 1024);
+    t.out += static_cast<uint64_t>(size);
+    check(t, 1, "2^31 vectors of one element are not more than kMaxVectors");
+    t = traced(size, 0, 256, most / 1024, 1024 * wide);
+    check(t, wide, "2^31 vectors are not more than kMaxVectors");
+    ++t.rows;
+    check(t, 0, "more than kMaxVectors vectors");
+    t = traced(size, 0, 256, most / 1024 + 1, 1024);
+    check(t, wide, "more than kMaxVectors elements, in fewer vectors");
+    ++t.row_stride;
+    check(t, 0, "more than kMaxVectors vectors of one element");
+    // Numbers of which 32 bits have only zeros, or few.
+    for (const auto& [rows, vectors] :
+         {std::pair{int64_t{1}, 2 * most},
+          {2 * most, 1},
+          {65536, 65536},
+          {1, 2 * most + 1},
+          {2 * most + 1, 1},
+          {most, 4}}) {
+      t = traced(size, 0, 256, rows, vectors * wide);
+      check(t, 0, "more than kMaxVectors vectors");
+      t = traced(size, 0, 256, rows, vectors);
+      t.out += static_cast<uint64_t>(size);
+      check(t, 0, "more than kMaxVectors vectors of one element");
+    }
+  }
+  // Whatever width is chosen, the launch is right.
+  for (int i = 0; i < 300; ++i) {
+    Trace t = any_launch(i);
+    REQUIRE_TRACED(t);
+  }
+  load_ops();
+  if (!pretend::state().seen) {
+    return; // the launch is not run
+  }
+  LOOK_AT("plan.h", "vector_width");
+  SUBCASE("the launch follows") {
+    for (const auto& [rows, blocks] :
+         {std::pair{int64_t{1}, uint64_t{14}},
+          {16, 224},
+          {4096, 57344},
+          {65536, 917504}}) {
+      const pretend::Pretend gpu;
+      launch_untouched(rows, 14336);
+      REQUIRE(pretend::state().launches.size() == 1);
+      CHECK(pretend::state().launches[0].blocks == blocks);
+      CHECK(pretend::state().launches[0].threads == 128);
+    }
+  }
+  SUBCASE("the launch computes every element, at any width") {
+    auto bfloat16 = normal_of<c10::BFloat16>(20000);
+    auto single = normal_of<float>(20000);
+    for (const int64_t column_stride : {0, 5, 8}) { // [5, 16]
+      const std::vector<int64_t> strides{1, column_stride};
+      REQUIRE_CLEAN(wrong_launch<float>(strided(single, {5, 16}, strides)));
+    }
+    for (const int64_t d : {1, 5, 8, 12, 24, 1016, 1017, 1018}) {
+      for (const int64_t offset : {0, 1, 2, 4}) {
+        const std::vector<int64_t> sizes{5, 2 * d}, strides{2 * d + 8, 1};
+        REQUIRE_CLEAN(wrong_launch<c10::BFloat16>(
+            strided(bfloat16, sizes, strides, offset)));
+        REQUIRE_CLEAN(
+            wrong_launch<float>(strided(single, sizes, strides, offset)));
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "07.7 the hardware's arithmetic is right to 2^-16, from -103 up" *
+    doctest::description("Fast::sigmoid is too far off somewhere, or used for "
+                         "the wrong dtypes.")) {
+  const auto sigmoid_of = function<float(float)>("wb07_probe_fast_sigmoid");
+  for (float x = -103; x < 128; x += 0.0078125f) {
+    const double got = sigmoid_of(x);
+    const double off = std::abs(got - sigmoid(x));
+    if (!(off <= std::max(0x1p-16 * sigmoid(x), 0x1p-148))) {
+      FAIL(
+          "sigmoid(" << x << ") is " << got << ", and should be " << sigmoid(x)
+                     << ": off by " << off / sigmoid(x) * 100
+                     << " % of its value");
+    }
+  }
+  REQUIRE_CLEAN(
+      function<int()>("wb07_probe_approximations")() > 0
+          ? ""
+          : "Fast::sigmoid calls neither approx_exp2 nor approx_reciprocal");
+  const auto is_fast = function<bool(int)>("wb07_probe_is_fast");
+  LOOK_AT("functors.h", "math_for");
+  REQUIRE_CLEAN(
+      is_fast(2) ? "" : "math_for of a type of two bytes is still Precise");
+  REQUIRE_CLEAN(
+      is_fast(4) ? "math_for of float is Fast, which is right to 22 bits only"
+                 : "");
+  // Every number that bfloat16 has, as the gate.
+  std::vector<float> numbers;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto x = static_cast<float>(
+        c10::BFloat16(static_cast<uint16_t>(bits), c10::BFloat16::from_bits()));
+    numbers.push_back(std::isfinite(x) ? x : 0);
+  }
+  numbers.resize(0x20000, 1.0f);
+  Case all{8, 1, 0x10000, 0x20000};
+  all.chosen = true;
+  REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, all));
+}
+
+TEST_CASE(
+    "07.7 infinities, NaN and zeros are ATen's" *
+    doctest::description("An infinity, a NaN or a zero becomes another number "
+                         "than with ATen's silu.")) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  for (const float edge :
+       {inf,
+        -inf,
+        nan,
+        -nan,
+        0.0f,
+        -0.0f,
+        3e38f,
+        -3e38f,
+        6e4f,
+        -6e4f,
+        -88.0f,
+        -90.0f}) {
+    for (const auto& both :
+         {silu_of<float>(edge),
+          silu_of<c10::Half>(edge),
+          silu_of<c10::BFloat16>(edge)}) {
+      const float got = both.first, of_aten = both.second;
+      CAPTURE(edge);
+      CAPTURE(got);
+      CAPTURE(of_aten);
+      CHECK(std::isnan(got) == std::isnan(of_aten));
+      CHECK(std::isinf(got) == std::isinf(of_aten));
+      if (of_aten == 0 || std::isinf(of_aten)) {
+        CHECK(std::signbit(got) == std::signbit(of_aten));
+      }
+    }
+  }
+  for (const int width : {0, 1, 8}) {
+    REQUIRE_CLEAN(wrong_edges<c10::Half>(width, true));
+    REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(width, true));
+  }
+  REQUIRE_CLEAN(wrong_edges<float>(4, true));
+}
+
+TEST_CASE(
+    "07.7 float is computed as before, also where exp is steep" *
+    doctest::description("float is farther off than by Precise as it is "
+                         "given.")) {
+  LOOK_AT("functors.h", "math_for");
+  std::vector<float> gates;
+  for (int i = 0; i < 0x4000; ++i) {
+    gates.push_back(-120 + 220.0f * static_cast<float>(i) / 0x4000);
+  }
+  for (const float x : normal(0x3000)) {
+    gates.push_back(2 * x);
+  }
+  for (const float x : {-3.39e38f, -1e20f, -208.0f, 3.39e38f, 0.0f, -1e-40f}) {
+    gates.push_back(x);
+  }
+  const auto d = static_cast<int64_t>(gates.size());
+  for (const bool ones : {true, false}) {
+    std::vector<float> row = gates;
+    const std::vector<float> ups =
+        ones ? std::vector<float>(gates.size(), 1) : normal(d);
+    row.insert(row.end(), ups.begin(), ups.end());
+    Case all{0, 1, d, 2 * d};
+    all.chosen = true;
+    all.smallest = 0x1p-126;
+    REQUIRE_CLEAN(wrong<float>(row, all));
+  }
+}
+
+TEST_CASE(
+    "07.7 the gradient is right by the same arithmetic" *
+    doctest::description("The gradient of gate or up is too far off.")) {
+  check_gradient<float>();
+  check_gradient<c10::BFloat16>();
+}
+
+TEST_CASE("07 thousands of launches write each element once") {
+  for (int i = 0; i < 3000; ++i) {
+    REQUIRE_TRACED(any_launch(i));
+  }
+}
+
+TEST_CASE("07 all shapes, strides and alignments") {
+  for (int i = 0; i < 100; ++i) {
+    const int64_t rows = random(1, 6);
+    const int64_t d = i % 2 == 0 ? 8 * random(1, 20) : random(1, 99);
+    const auto numbers = normal(rows * 2 * d);
+    for (const int width : {0, 1}) {
+      const Case c{width, rows, d, 2 * d + i % 3 * 4, 1, i % 9};
+      REQUIRE_CLEAN(wrong<float>(numbers, c));
+      REQUIRE_CLEAN(wrong<c10::Half>(numbers, c));
+      REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, c));
+    }
+    REQUIRE_CLEAN(wrong<float>(numbers, {0, rows, d, 2 * d * (i + 1), i + 1}));
+  }
+}
+
+TEST_CASE("07 on the CPU the op is chapter 04's") {
+  const Tensor wide = tensor(normal(4 * 3 * 20), {4, 3, 20});
+  Tensor input = wide;
+  for (const Tensor& x :
+       {wide,
+        torch::stable::transpose(input, 0, 1),
+        torch::stable::narrow(input, -1, 3, 14)}) {
+    const int64_t d = x.size(-1) / 2;
+    Tensor copy = torch::stable::contiguous(x);
+    const Tensor gate =
+        torch::stable::contiguous(torch::stable::narrow(copy, -1, 0, d));
+    const Tensor up =
+        torch::stable::contiguous(torch::stable::narrow(copy, -1, d, d));
+    const Tensor wanted =
+        aten("aten::mul", "Tensor", aten("aten::silu", "", gate), up);
+    const auto got = values<float>(call("silu_and_mul", x));
+    const auto exact = values<float>(wanted);
+    CHECK(
+        first_difference<float>(
+            got, std::vector<double>(exact.begin(), exact.end()), 8) == "");
+    const Tensor out = torch::stable::empty(gate.sizes());
+    call_out(out, x);
+    CHECK(values<float>(out) == got);
+    const Tensor back = call("silu_and_mul_backward", out, x);
+    CHECK(back.sizes().equals(x.sizes()));
+  }
+}
+
+TEST_CASE("07 CUDA: what is new, and the gradient, are one launch each") {
+  load_ops();
+  if (!pretend::state().seen) {
+    return;
+  }
+  const Tensor input = tensor(normal(30), {3, 10});
+  const Tensor grad = tensor(normal(15), {3, 5});
+  const pretend::Pretend gpu;
+  StableIValue forward[] = {torch::stable::detail::from(input)};
+  call_cuda("silu_and_mul", forward, 1);
+  CHECK(torch::stable::detail::to<Tensor>(forward[0]).sizes().equals({3, 5}));
+  StableIValue backward[] = {
+      torch::stable::detail::from(grad), torch::stable::detail::from(input)};
+  call_cuda("silu_and_mul_backward", backward, 1);
+  CHECK(torch::stable::detail::to<Tensor>(backward[0]).sizes().equals({3, 10}));
+  REQUIRE(pretend::state().launches.size() == 2);
+  for (const auto& launched : pretend::state().launches) {
+    CHECK(launched.stream == pretend::stream_of(1));
+    CHECK(launched.device == 1);
+  }
+}

@@ -1,0 +1,253 @@
+"""The schema verifier: what it reads, what it rejects, and that neither the
+compiler nor AddressSanitizer rejects that."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from base.building import build_root
+from base.project import ROOT
+from torch_stable_abi.libtorch.installed import torch_root
+
+SCHEMAS = str(ROOT / "common/abi/torch_stable_abi/schemas")
+SOLUTION = ROOT / "solutions/05_torch_call_dispatcher"
+FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
+         "-Werror", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+
+
+def compiler(*arguments, code=None):
+    return subprocess.run(
+        [shutil.which("g++") or "c++", *FLAGS, "-isystem",
+         torch_root() / "include", f"-I{SOLUTION}", *arguments], text=True,
+        input=code, capture_output=True, env={**os.environ, "LC_ALL": "C"})
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """The library with wrong declarations: the compiler takes them."""
+    library = tmp_path_factory.mktemp("planted") / "libplanted.so"
+    done = compiler("-shared", "-fPIC",
+                    ROOT / "tests/abi/wrong_declarations.cpp", "-o", library,
+                    f"-L{torch_root()}/lib", "-ltorch_cpu")
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return library
+
+
+@pytest.fixture(scope="module")
+def library():
+    build_root("release", ["05_torch_call_dispatcher"])
+    return ROOT / "build/release/solutions/05_torch_call_dispatcher" \
+        / "libprobe.so"
+
+
+def verify(library, *versions):
+    from torch_stable_abi.libtorch import runtimes
+    return subprocess.run(
+        [sys.executable, ROOT / "common", "schemas", library, "--torch",
+         *(versions or [runtimes.installed()])], text=True, capture_output=True)
+
+
+def check_solution(library, *versions):
+    """All is right but the probe's own calls of ops that are not there."""
+    done = verify(library, *versions)
+    assert done.returncode == 1, done.stdout + done.stderr
+    wrong = re.findall(r"^  (\S+)\(.*\n    all: (?!ok)(.*)", done.stdout, re.M)
+    assert sorted(wrong) == [
+        (f"wb05_probe::absent.{overload}", "there is no such op")
+        for overload in ("by_design", "list", "maybe", "maybe_list")]
+    for op in ("aten::sum.dim_IntList", "aten::linear", "wb05::silu_and_mul"):
+        assert re.search(rf"^  {re.escape(op)}\(.*\n    all: ok$", done.stdout,
+                         re.M), done.stdout
+    return done.stdout
+
+
+@pytest.mark.full
+def test_what_the_solution_calls_is_right_on_each_version(library):
+    """Fetches those that are not here, as the matrix does."""
+    text = check_solution(library, "all")
+    for minor in range(10, 16):
+        assert re.search(rf"^libtorch 2\.{minor}\.\d+: .* compared with native_"
+                         "functions.yaml as well$", text, re.M), text
+
+
+def test_what_the_solution_calls_is_right(library):
+    check_solution(library)
+
+
+def check_planted(planted, *versions):
+    """The planted errors are rejected and nothing else. Gives what is said of an op
+    whose schema has changed."""
+    done = verify(planted, *versions)
+    assert done.returncode == 1, done.stderr
+    said = dict(re.findall(r"^  (\S+?)\(.*\n((?:    .*\n)+)", done.stdout, re.M))
+    expected = {
+        "aten::zeros_like": "1 argument declared, the schema has 6",
+        "aten::sum.dim_IntList": "argument 3 (dtype) is missing: ScalarType?",
+        "aten::add.Tensor": "argument 2 (alpha) is Scalar, declared float: it "
+                            "cannot be passed by name",
+        "aten::cumsum": "argument 1 (dim) is int, declared bool",
+        "aten::max.dim": "1 return declared, the schema has 2",
+        "aten::silu_and_mul": "there is no such op"}
+    for op, text in expected.items():
+        assert text in said[op], said[op]
+        assert said[op].startswith("    all: ")
+    assert said["aten::silu"] == "    all: ok\n"
+    return said["aten::_flash_attention_forward"]
+
+
+def test_planted_errors_are_rejected(planted):
+    check_planted(planted)
+
+
+@pytest.mark.full
+def test_planted_errors_are_rejected_on_each_version(planted):
+    flash = check_planted(planted, "all")
+    assert re.search(r"^    2\.10\.\d+ 2\.11\.\d+: ok$", flash, re.M), flash
+    assert "15 arguments declared, the schema has 17" in flash
+    assert "argument 16 (num_splits) is missing: int?" in flash
+
+
+def test_a_library_without_declared_calls_could_not_be_checked():
+    build_root("release", ["03_stack_conventions"])
+    done = verify(ROOT / "build/release/solutions/03_stack_conventions"
+                  "/libstack_conventions.so")
+    assert done.returncode == 2
+    assert "declares no call" in done.stderr
+
+
+def test_two_libraries_in_a_process_have_a_list_each(planted, tmp_path):
+    """Not one for both, as inline variables are unless they are hidden."""
+    other = tmp_path / "libother.so"
+    done = compiler("-shared", "-fPIC", "-xc++", "-", "-o", other,
+                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=DECLARED.format(
+                        "void(bool)") + "void use() { wb::call<op>(true); }")
+    assert done.returncode == 0, done.stderr
+    code = "import ctypes, running, sys\n" \
+           "for name in sys.argv[1:]: print(len(running.declared(" \
+           "ctypes.CDLL(name, ctypes.RTLD_GLOBAL))))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, planted, other], text=True,
+        capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": SCHEMAS,
+             "LD_LIBRARY_PATH": str(torch_root() / "lib")})
+    assert done.stdout.split() == ["8", "1"]
+
+
+# --- the schemas themselves --------------------------------------------------
+
+def test_types_of_a_schema():
+    from torch_stable_abi.schemas import schema
+    types = schema.parse(
+        "aten::x.y(Tensor(a! -> *) self, SymInt[2]? size=[1, 1], *, str mode="
+        "'a, b', Tensor(b)[] list, Dimname? d=None) -> (Tensor(a!), int[3] n)")
+    assert types.arguments == ("Tensor", "int[]?", "str", "Tensor[]", "str?")
+    assert types.names == ("self", "size", "mode", "list", "d")
+    assert types.returns == ("Tensor", "int[]")
+    assert schema.parse("f() -> ()") == schema.Types((), ())
+    assert schema.parse("f(int) -> Tensor").returns == ("Tensor",)
+    assert schema.differences(types, types) == []
+
+
+ASK = """
+import ctypes, json, sys
+import running
+torch = ctypes.CDLL("libtorch_cpu.so")
+torch.aoti_torch_abi_version.restype = ctypes.c_uint64
+print(json.dumps([running.schema(torch, n) for n in json.load(sys.stdin)]))
+"""
+
+
+def check_agreement(version, every):
+    """libtorch's own words and native_functions.yaml give the same types, for
+    each op: two sources, and two ways to read them."""
+    from torch_stable_abi.libtorch import runtimes
+    from torch_stable_abi.schemas import schema
+    file = runtimes.root(version).parent / runtimes.SCHEMAS
+    if not file.exists():
+        pytest.skip("TORCH_ROOT is a libtorch without Python")
+    lines = re.findall(r"^- func: (.*?)\s*$", file.read_text(), re.M)
+    assert len(lines) > 2000
+    lines = lines[::every]
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], check=True, text=True, capture_output=True,
+        input=json.dumps(["aten::" + schema.name_of(text) for text in lines]),
+        env={**os.environ, "PYTHONPATH": SCHEMAS,
+             "LD_LIBRARY_PATH": str(runtimes.root(version) / "lib")})
+    for text, said in zip(lines, json.loads(done.stdout), strict=True):
+        assert said, text
+        assert schema.differences(
+            schema.parse(text), schema.parse(said)) == [], (text, said)
+
+
+def test_libtorch_and_its_file_agree_on_some_ops():
+    from torch_stable_abi.libtorch import runtimes
+    check_agreement(runtimes.installed(), every=50)
+
+
+@pytest.mark.full
+def test_libtorch_and_its_file_agree_on_every_op():
+    from torch_stable_abi.libtorch import runtimes
+    from torch_stable_abi.libtorch.versions import in_order, supported
+    for version in in_order(runtimes.installed(), *supported()):
+        if version != runtimes.installed():
+            runtimes.fetch(version)
+        check_agreement(version, 1 if version == runtimes.installed() else 10)
+
+
+def test_python_says_the_same():
+    """torch._C._get_schema is a third source, where Python is."""
+    if not (torch_root() / "__init__.py").exists():
+        pytest.skip("TORCH_ROOT is a libtorch without Python")
+    from torch_stable_abi.schemas import schema
+    code = "import torch\nfor name, overload in (('aten::sum', 'dim_IntList'), " \
+           "('aten::zeros_like', ''), ('aten::max', 'dim')): " \
+           "print(torch._C._get_schema(name, overload))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], text=True, capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(torch_root().parent)})
+    sums, zeros, largest = map(schema.parse, done.stdout.splitlines())
+    assert sums.arguments == ("Tensor", "int[]?", "bool", "ScalarType?")
+    assert len(zeros.arguments) == 6
+    assert largest.returns == ("Tensor", "Tensor")
+
+
+# --- what OpDecl refuses when it is compiled -----------------------------------
+
+DECLARED = """#include "call_op.h"
+using wb::Tensor;
+struct Scalar {{}};
+inline constexpr wb::OpDecl<{}> op{{"aten::op", ""}};
+"""
+
+
+@pytest.mark.parametrize("signature", [
+    "Tensor(Tensor, double, std::optional<std::vector<int64_t>>)", "void()",
+    "std::tuple<int64_t, Tensor, int64_t>(std::vector<std::optional<Tensor>>)"])
+def test_what_is_supported_compiles(signature):
+    done = compiler("-fsyntax-only", "-xc++", "-",
+                    code=DECLARED.format(signature))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("signature, message", [
+    ("Tensor(Tensor, float)", "double (not float)"),
+    ("Tensor(Tensor, int)", "int64_t (not int)"),
+    ("Tensor(Tensor, Scalar)", "A Scalar is not"),
+    ("Tensor(Tensor, std::vector<int>)", "int64_t (not int)"),
+    ("Tensor(Tensor, const char*)", "std::string"),
+    ("Tensor(AtenTensorHandle)", "is not supported"),
+    ("Tensor(wb::DeviceType)", "Device, and std::optional"),
+    ("float(Tensor)", "is not supported"),
+    ("std::tuple<Tensor, int64_t>(Tensor)", "cannot return these types")])
+def test_what_is_not_supported_does_not_compile(signature, message):
+    done = compiler("-fsyntax-only", "-xc++", "-",
+                    code=DECLARED.format(signature))
+    assert done.returncode != 0
+    first = next(x for x in done.stderr.splitlines() if "error:" in x)
+    assert message in first, done.stderr

@@ -1,0 +1,145 @@
+"""./workbook matrix LIBRARY: an extension that is not the workbook's, on the
+libtorch that are here."""
+
+import json
+import zipfile
+
+import pytest
+
+import snippets
+from base.project import ROOT
+from torch_stable_abi.commands import schemas
+from torch_stable_abi.libtorch import extension, runtimes
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.versions import supported
+
+MINE = runtimes.installed()
+OPS = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+using torch::stable::Tensor;
+Tensor same(Tensor x) { return x; }
+STABLE_TORCH_LIBRARY(matrix_, m) {
+  m.def("same(Tensor x) -> Tensor");
+  m.def("same.two(Tensor x) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(matrix_, CPU, m) { m.impl("same", TORCH_BOX(&same)); }
+"""
+CALL = 'extern "C" int %s(void*); int call_%s() { return %s(nullptr); }\n'
+MISSING = CALL % (("torch_no_such_function",) * 3)
+GPU = CALL % (("torch_c10_cuda_free_error_msg",) * 3)
+
+
+@pytest.fixture
+def build(tmp_path):
+    def make(code, name="libmatrix.so"):
+        text = snippets.compile(
+            code, torch_root(), "2.10", "-shared", "-fPIC", "-o", tmp_path / name,
+            f"-L{torch_root()}/lib", "-Wl,--no-as-needed", "-ltorch_cpu")
+        assert not text
+        return tmp_path / name
+    return make
+
+
+def test_the_ops_are_listed(build, workbook, tmp_path):
+    report = tmp_path / "report.json"
+    done = workbook("matrix", build(OPS), MINE, "--json", report)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "libmatrix.so: loads, 2 ops" in done.stdout
+    row = json.loads(report.read_text())["versions"][MINE]
+    assert row["libraries"]["libmatrix.so"]["ops"] == [
+        "matrix_::same", "matrix_::same.two"]
+
+
+def test_a_command_sees_the_libtorch(build, workbook):
+    library = build(OPS)
+    done = workbook("matrix", library, MINE, "--", "sh", "-c",
+                    'test -f "$TORCH_ROOT/lib/libtorch_cpu.so" && '
+                    'echo at "${LD_LIBRARY_PATH%%:*}"')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"the command passed: at {torch_root()}/lib" in done.stdout
+    done = workbook("matrix", library, MINE, "--", "sh", "-c", "echo why; exit 3")
+    assert done.returncode == 1
+    assert "the command FAILED: why" in done.stdout
+
+
+def test_a_library_that_is_refused(build, workbook):
+    done = workbook("matrix", build(MISSING), MINE)
+    assert done.returncode == 1
+    assert "refused: libmatrix.so: undefined symbol: torch_no_such_function" \
+        in done.stdout
+    assert f"0 of 1 versions; not {MINE}" in done.stdout
+
+
+def test_without_a_gpu_the_rest_is_looked_up(build, tmp_path):
+    result = extension.load(build(GPU), MINE, tmp_path)
+    assert (result.ops, result.without) == ([], ["functions of CUDA"])
+    for code in GPU + MISSING, MISSING + GPU:  # whichever is missed first
+        result = extension.load(build(code), MINE, tmp_path)
+        assert "undefined symbol: torch_no_such_function" in result.refused
+
+
+def test_a_wheel(build, workbook, tmp_path):
+    wheel = tmp_path / "one-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(build(OPS), "one/libone.so")
+        archive.writestr("one-1.0.dist-info/METADATA", "Name: one\n")
+    done = workbook("matrix", wheel, MINE)
+    assert "libone.so: loads, 2 ops" in done.stdout, done.stdout + done.stderr
+    wheel.write_bytes(wheel.read_bytes()[:-99])
+    done = workbook("matrix", wheel, MINE)
+    assert done.returncode == 2 and "cut off" in done.stderr
+
+
+@pytest.mark.parametrize("words, said", [
+    (["nonesuch.so"], "is no library, and no version such as 2.10.0"),
+    (["2.10.0", "--", "true"], "a command is run for a library"),
+    ([__file__, __file__], "one library at a time"),
+    ([__file__, MINE], "refused: ")])
+def test_words_that_make_no_sense(workbook, words, said):
+    done = workbook("matrix", *words)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert said in done.stdout + done.stderr
+
+
+def test_a_version_is_fetched_whatever_pip_may_install(tmp_path, monkeypatch):
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nconstraint = {tmp_path}/constraints.txt\n")
+    (tmp_path / "constraints.txt").write_text("some-torch<=2.14\n")
+    wheel = tmp_path / "some_torch-2.15-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        info = "some_torch-2.15.dist-info"
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\n"
+                         "Name: some-torch\nVersion: 2.15\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\n"
+                         "Root-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    fetched = runtimes._download("some-torch==2.15", runtimes.HERE, tmp_path)
+    assert fetched.name == wheel.name
+
+
+def test_two_projects_of_one_name(tmp_path):
+    for place in ("a", "b"):
+        project = tmp_path / place / "src/ops"
+        project.mkdir(parents=True)
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(ops C)\n"
+            "add_library(ops SHARED ops.c)\n")
+        (project / "ops.c").write_text(f"int of_{place};\n")
+        assert f"of_{place}".encode() in schemas.built(str(project)).read_bytes()
+
+
+@pytest.mark.full
+def test_a_project_of_new_on_every_version(workbook, tmp_path, request):
+    project = tmp_path / "my_ops"
+    assert workbook("new", "my_ops", "--from", "04", project).returncode == 0
+    done = workbook("matrix", project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("libmy_ops.so: loads, 4 ops") >= len(supported())
+    assert "  my_ops::silu_and_mul.out\n" in done.stdout
+    if request.config.getoption("--record"):
+        (ROOT / "docs/results/library.txt").write_text(
+            f"$ ./workbook matrix my_ops\n{done.stdout}")
