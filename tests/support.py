@@ -16,8 +16,8 @@ import pexpect
 from base.project import ROOT
 from base.requirements import OF_PACKAGE, REQUIREMENTS
 from base.sheets import Chapter, source_files
-from learn import verdict
-from learn.verdict.running import Tests
+from learn import checking
+from learn.checking.tests import Tests
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.projects import library_of
 
@@ -108,11 +108,11 @@ class Implementation:
         assert len(found) == 1, f"{text!r} is in lines {found} of {name}"
         return found[0]
 
-    def check(self, at: str | None = None) -> verdict.Verdict:
-        tests = verdict.ready(self.chapter, self.folder, Implementation.tests,
+    def check(self, at: str | None = None) -> checking.Verdict:
+        tests = checking.begin_tests(self.chapter, self.folder, Implementation.tests,
                               lasting=True)
         Implementation.tests = tests
-        return verdict.check(self.chapter, self.folder, at=at, ready=tests)
+        return checking.check(self.chapter, self.folder, at=at, ready=tests)
 
 
 def build_alone(source: Path, folder: Path, *options: str, by: str = ""

@@ -4,11 +4,11 @@ import os
 
 from base.project import ROOT
 from base.sheets import Chapter, Step, chapters, find_chapter
-from learn import screen, verdict
+from learn import checking, screen
 
 
 def is_done(chapter: Chapter) -> bool:
-    steps, changed = verdict.last(chapter)
+    steps, changed = checking.last_states(chapter)
     return not changed and all(state == "pass" for state in steps.values())
 
 
@@ -30,7 +30,7 @@ def following(chapter: Chapter) -> Chapter | None:
 
 def step_to_do(chapter: Chapter) -> Step:
     """The first that did not pass when it was last checked, else the last."""
-    steps, _ = verdict.last(chapter)
+    steps, _ = checking.last_states(chapter)
     return chapter.step(next((id for id, state in steps.items()
                               if state != "pass"), chapter.steps[-1].id))
 
@@ -49,7 +49,7 @@ def say_next(chapter: Chapter | None,
         print(screen.bold("All chapters pass. Compare: ./workbook tour"))
         return
     step = step_to_do(chapter)
-    file, line = verdict.place_of_step(chapter, chapter.mine, step.id)
+    file, line = checking.place_of_step(chapter, chapter.mine, step.id)
     print(f"\n{screen.bold(f'Step {step.id} {step.title}')} "
           f"({step.minutes} minutes)\n"
           f"  read chapters/{chapter.name}/README.md:"

@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 from base.sheets import Chapter
-from learn.verdict.model import CALLED, PASS, Verdict
+from learn.checking.verdict import CALLED, PASS, Verdict
 
 PRINTED = 10  # lines of what the learner's code printed
 NOTES = 3

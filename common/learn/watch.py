@@ -8,11 +8,11 @@ import time
 
 from base.project import ROOT
 from base.sheets import Chapter, chapters, missing, open_chapter
-from learn import screen, verdict, work
+from learn import checking, screen, work
+from learn.checking.tests import Tests
 from learn.commands import diff as diff_command
 from learn.commands import list as list_command
 from learn.progress import following, say_next, step_to_do
-from learn.verdict.running import Tests
 from torch_stable_abi.programs import CannotRun, sentence
 
 
@@ -21,7 +21,9 @@ def watch(chapter: Chapter) -> int:
     folders and in virtual machines."""
     keys = screen.Keys()
     log = None  # of the last check
-    seen = None if verdict.last(chapter)[1] else verdict.saved(chapter.mine)
+    seen = None  # when the files of the last check were saved
+    if not checking.last_states(chapter)[1]:
+        seen = checking.times_saved(chapter.mine)
     before: dict = {}  # the chapter that was finished last, and its files
     preparing = Preparing()
     try:
@@ -35,7 +37,7 @@ def watch(chapter: Chapter) -> int:
                 at = chapters().index(chapter) + (1 if key == "n" else -1)
                 chapter = chapters()[at % len(chapters())]
                 open_chapter(chapter)
-                seen = verdict.saved(chapter.mine)
+                seen = checking.times_saved(chapter.mine)
                 say_next(chapter, "save it")
             elif key == "h":
                 work.hint(chapter, step_to_do(chapter).id, "key h")
@@ -49,10 +51,10 @@ def watch(chapter: Chapter) -> int:
                 _say_keys()
             preparing.see(chapter)
             for other, times in before.items():  # one goes on tidying it up
-                if verdict.saved(other.mine) != times:
+                if checking.times_saved(other.mine) != times:
                     before, chapter, seen = {}, other, None
                     break
-            now = verdict.saved(chapter.mine)
+            now = checking.times_saved(chapter.mine)
             if now == seen and key != "r":
                 continue
             seen = now
@@ -66,7 +68,7 @@ def watch(chapter: Chapter) -> int:
             ready = preparing.stop()
             telling = screen.Telling(chapter, "save it")
             try:
-                found = verdict.check(chapter, chapter.mine, tell=telling.tell,
+                found = checking.check(chapter, chapter.mine, tell=telling.tell,
                                       ready=ready)
             except CannotRun as error:  # the next save may do
                 print(f"workbook: {error}")
@@ -76,15 +78,15 @@ def watch(chapter: Chapter) -> int:
                 continue
             goes_on = telling.end(found)
             log = ROOT / found.log
-            now = verdict.saved(chapter.mine)
-            seen = None if verdict.last(chapter)[1] else now
+            now = checking.times_saved(chapter.mine)
+            seen = None if checking.last_states(chapter)[1] else now
             if found.passed:
                 before = {chapter: now}
                 next_one = following(chapter)
                 if next_one is not None:
                     chapter = next_one
                     open_chapter(chapter)
-                    seen = verdict.saved(chapter.mine)
+                    seen = checking.times_saved(chapter.mine)
                 say_next(next_one, "save it")
             elif goes_on:
                 say_next(chapter, "save it")
@@ -115,8 +117,8 @@ class Preparing:
             self.chapter = chapter
         elif self.since and time.monotonic() - self.since > 1:  # it stays
             self.since = 0
-            if verdict.checked(chapter):
-                self.tests = verdict.ready(chapter, chapter.mine, self.tests)
+            if checking.was_checked(chapter):
+                self.tests = checking.begin_tests(chapter, chapter.mine, self.tests)
             else:
                 self.build = subprocess.Popen(
                     ["nice", sys.executable, ROOT / "common", "check",
@@ -141,7 +143,7 @@ class Preparing:
 
 def _say_keys() -> None:
     done = sum(state == "pass" for c in chapters() if c.mine.exists()
-               for state in verdict.last(c)[0].values())
+               for state in checking.last_states(c)[0].values())
     print(f"{screen.bar(done, sum(len(c.steps) for c in chapters()))}  save for "
           "a verdict\nkeys: h hint  d diff  f full text  r run again  l list\n"
           "      n next chapter  p previous chapter  q quit")

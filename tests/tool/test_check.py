@@ -15,17 +15,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from base import building, project
+from base import building
 from base.building import compiler
 from base.hunks import starter_with
 from base.project import BUILD, ROOT
 from base.sheets import find_chapter
-from learn import screen, verdict
-from learn.verdict import built_test, check, compiling, place_of_step, ready, running
-from learn.verdict.model import DIVIDED, HELP, MISSING
-from learn.verdict.report import Failure, in_words
-from learn.verdict.subject import Subject
+from learn import checking, screen
+from learn.checking import begin_tests, build_test, check, place_of_step, tests
+from learn.checking.verdict import DIVIDED, HELP, MISSING
 from support import Implementation
+from torch_stable_abi import files, programs
 from torch_stable_abi.files import read_json, write_json
 from torch_stable_abi.programs import CannotRun
 
@@ -74,16 +73,16 @@ def test_options_of_the_environment_hide_no_leak(implementation, monkeypatch, ca
 
 
 def test_a_file_that_keeps_changing(implementation, monkeypatch):
-    from learn import verdict
+    from learn import checking
     mine = implementation("00")
-    monkeypatch.setattr(verdict, "CHANGING_SECONDS", 0)
+    monkeypatch.setattr(checking, "CHANGING_SECONDS", 0)
 
     def change(*_):
         mine.write("run.log", str(time.monotonic_ns()))
-        raise verdict.Superseded
-    monkeypatch.setattr(verdict, "_check", change)
+        raise checking.Superseded
+    monkeypatch.setattr(checking, "_check", change)
     try:
-        with pytest.raises(verdict.CannotRun, match="run.log keeps changing"):
+        with pytest.raises(checking.CannotRun, match="run.log keeps changing"):
             check(mine.chapter, mine.folder)
     finally:
         (mine.folder / "run.log").unlink()
@@ -230,19 +229,19 @@ def test_an_exception_that_names_its_place(implementation):
 def test_a_test_is_built_anew_after_another_was_by_another_compiler(monkeypatch):
     """Else one sanitizer's run time loads the library of the other's."""
     chapter, built = find_chapter("00"), []
-    built_test(chapter)
-    monkeypatch.setattr("learn.verdict.build_root",
+    build_test(chapter)
+    monkeypatch.setattr("learn.checking.build_root",
                         lambda preset, targets: built.extend(targets))
-    assert built_test(chapter) and not built
+    assert build_test(chapter) and not built
     time.sleep(0.05)  # or both would have one time
     os.utime(BUILD / "learn/configured_for.txt")  # as the other's check does
-    assert built_test(chapter) and built == [f"{chapter.name}_test"]
+    assert build_test(chapter) and built == [f"{chapter.name}_test"]
 
 
 @pytest.fixture
 def two_seconds(monkeypatch):
     """Not ten are what a case may take, by tests that begin now."""
-    monkeypatch.setattr(running, "CASE_SECONDS", 2)
+    monkeypatch.setattr(tests, "CASE_SECONDS", 2)
     monkeypatch.setattr(Implementation, "tests", None)
     yield
     if Implementation.tests:
@@ -283,15 +282,6 @@ def test_a_step_that_fails_only_after_another(implementation):
     verdict = check(mine.chapter, mine.folder, at="01.7")
     assert (verdict.kind, verdict.step) == ("test", "01.5"), verdict
     assert "[2, 3]" in " ".join(verdict.message), verdict
-
-
-def test_a_warning_is_noted_once():
-    class Subject:
-        def wrote(self, file, line):
-            return True
-    line = "stack.h:27:3: warning: operation on 'i' may be undefined\n"
-    assert compiling._warnings(Subject(), 39 * f"my/{line}") == \
-        ["stack.h:27: operation on 'i' may be undefined (39 times)"]
 
 
 def test_crash(implementation):
@@ -344,15 +334,15 @@ def test_a_step_that_passes_alone_is_not_told_of(implementation, monkeypatch):
     """It ran into its limit while the machine had much to do."""
     mine = implementation("01")
     mine.replace("numerics.h", "value > kMax ? kMax", "value < kMax ? kMax")
-    run = running.Tests.run
+    run = tests.Tests.run
 
-    def run_slowly(tests, steps):
-        found = run(tests, steps)
+    def run_slowly(own, steps):
+        found = run(own, steps)
         if list(steps) == ["01.1", "01.2"]:
             found.cases[0].ended = False
-            found.status = running.TIMED_OUT
+            found.status = tests.TIMED_OUT
         return found
-    monkeypatch.setattr(running.Tests, "run", run_slowly)
+    monkeypatch.setattr(tests.Tests, "run", run_slowly)
     verdict = check(mine.chapter, mine.folder, at="01.3")
     assert (verdict.kind, verdict.step) == ("test", "01.3"), verdict
     assert verdict.steps["01.1"] == "pass", verdict
@@ -524,53 +514,10 @@ def test_a_save_in_a_check_ends_it(implementation):
     assert check(mine.chapter, mine.folder).step == "01.1"
 
 
-def test_the_place_that_a_check_names():
-    """Of a step of several: the line with the text, or what follows it."""
-    chapter = find_chapter("07")
-    subject = Subject(chapter, chapter.solution, Path(), Path(), "07.2")
-
-    def line(name, text):
-        file, number = subject.named("07.2", name, text)
-        return file.read_text().splitlines()[number - 1].strip()
-    assert line("cuda_ops.cpp", "launch(").startswith("const char* const error =")
-    assert line("launch.h", "grid_for").startswith("return {")
-    assert line("launch.h", "text_of") == "if (error == cudaSuccess) {"
-    assert line("launch.h", "nowhere").startswith("return {")
-    assert subject.named("07.2", "plan.h", "width") is None  # another step's
-    said = ["size := 2", "look at launch.h: text_of", "look at cuda_ops.cpp:"]
-    failure = Failure("a text", context=said)
-    assert failure.look == ("cuda_ops.cpp", "")
-    assert in_words(failure) == ["a text", "with: size = 2"]
-    undone = Subject(chapter, chapter.exercise, Path(), Path(), "07.2")
-    assert undone.named("07.2", "launch.h", "text_of") is None  # its TODO is shown
-
-
-def test_the_place_of_lines_that_were_deleted(implementation):
-    """What a check misses belongs there."""
-    mine = implementation("08")
-    mine.become(starter_with(mine.chapter, "08.2"))
-    file = mine.folder / "CMakeLists.txt"
-    lines = file.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "TODO(08.3)" not in line
-            and "-static-libstdc++" not in line]
-    file.write_text("".join(kept))
-    assert len(kept) == len(lines) - 2
-    found = Subject(mine.chapter, mine.folder, Path(), Path(), "08.3").named(
-        "08.3", "CMakeLists.txt", "gnu-unique")
-    assert found == (file, mine.line_of("CMakeLists.txt", "set(CMAKE_SKIP_RPATH ON)"))
-
-
-def test_a_text_that_is_empty_is_called_so():
-    got = Failure("schema.returns() == \"()\"", '== ()')
-    assert in_words(got) == ["schema.returns() is empty, and should be ()"]
-    wanted = Failure("seen.size_list == none", "(3) ==")
-    assert in_words(wanted) == ["seen.size_list is (3), and should be empty"]
-
-
 def test_tests_do_not_serve_a_chapter_whose_own_are_not_built(implementation):
     mine = implementation("01")
     assert mine.check().passed
-    kept = ready(mine.chapter, mine.folder, None)
+    kept = begin_tests(mine.chapter, mine.folder, None)
     assert kept
     assert kept.serve(kept.test, kept.build)
     assert not kept.serve(kept.test.with_name("none"), kept.build)
@@ -611,19 +558,19 @@ def test_a_large_file_is_not_read(tmp_path):
     file = tmp_path / "large"
     with open(file, "wb") as large:
         large.truncate(2**40)  # a hole, which would take an hour to read
-    before = verdict._sum(file)
+    before = checking._sum(file)
     os.utime(file, (1, 1))
-    assert verdict._sum(file) != before
+    assert checking._sum(file) != before
 
 
 @pytest.mark.parametrize("fullest", ["the checkout", "TMPDIR"])
 def test_the_disk_that_is_full_is_named(tmp_path, monkeypatch, fullest):
     temporary = str(tmp_path)
     monkeypatch.setenv("TMPDIR", temporary)
-    monkeypatch.setattr(project.shutil, "disk_usage", lambda folder: SimpleNamespace(
+    monkeypatch.setattr(programs.shutil, "disk_usage", lambda folder: SimpleNamespace(
         free=0 if (str(folder) == temporary) == (fullest == "TMPDIR") else 2**33))
     with pytest.raises(CannotRun) as error:
-        project.look_for_full_disk("/tmp/a.s: No space left on device")
+        programs.look_for_full_disk("/tmp/a.s: No space left on device")
     assert (f"the disk of {temporary} is full; free some, or set TMPDIR"
             in str(error.value)) == (fullest == "TMPDIR")
 
@@ -635,6 +582,6 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
     monkeypatch.setattr(Path, "write_text", fail)
     with pytest.raises(OSError) as error:
-        project.write_file(tmp_path / "hints.json", "{}")
+        files.write_file(tmp_path / "hints.json", "{}")
     assert error.value.filename == str(tmp_path / "hints.json")
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from base.project import ROOT
 from base.sheets import open_chapter
-from learn import screen, verdict
+from learn import checking, screen
 from learn.progress import chapter_and_step, following, say_next
 from torch_stable_abi.programs import CannotRun
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = chapter.mine
     telling = screen.Telling(chapter, "run " + " ".join(words))
     silent = arguments.json or (step and arguments.impl)
-    found = verdict.check(
+    found = checking.check(
         chapter, folder, arguments.seed, step.id if step else None,
         (lambda verdict: None) if silent else telling.tell)
     # Of a step it is enough that it and those before it pass.

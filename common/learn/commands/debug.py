@@ -8,8 +8,8 @@ import sys
 
 from base.building import build_plain
 from base.project import BUILD, ROOT, read_source
+from learn.checking import build_test, place_of_step
 from learn.progress import chapter_and_step, step_to_do
-from learn.verdict import built_test, place_of_step
 from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.projects import library_of
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"At {os.path.relpath(file, ROOT)}:{line}; n next line, s into a call, "
           "p NAME prints,\nbt how you got here, c goes on, q quits. gdb does not know "
           "the file until your\nlibrary is loaded, and says so.", flush=True)
-    os.execve(gdb, [*words, "--args", str(built_test(chapter)),
+    os.execve(gdb, [*words, "--args", str(build_test(chapter)),
                     f"--library={library_of(build)}", "--timeout=0",
                     f"--test-case={step.id} *"],
               {**os.environ, "ASAN_OPTIONS": "detect_leaks=0",

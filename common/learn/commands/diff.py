@@ -3,7 +3,7 @@
 import argparse
 
 from base.sheets import Chapter
-from learn import verdict, work
+from learn import checking, work
 from learn.progress import chapter_and_step
 
 
@@ -23,8 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def done(chapter: Chapter) -> set[str]:
-    return {id for id, state in verdict.last(chapter)[0].items()
-            if state == verdict.PASS}
+    return {id for id, state in checking.last_states(chapter)[0].items()
+            if state == checking.PASS}
 
 
 def show(chapter: Chapter, steps: set[str]) -> bool:

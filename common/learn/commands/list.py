@@ -3,7 +3,7 @@
 import argparse
 
 from base.sheets import chapters
-from learn import screen, verdict
+from learn import checking, screen
 from learn.progress import current_chapter, say_next
 
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(then: str | None = None) -> None:
     for chapter in chapters():
-        steps, changed = verdict.last(chapter) if chapter.mine.exists() \
+        steps, changed = checking.last_states(chapter) if chapter.mine.exists() \
             else ({}, False)
         done = sum(state == "pass" for state in steps.values())
         print(f"{chapter.number} {chapter.title:<28} {chapter.minutes:>3} min  "

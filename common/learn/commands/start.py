@@ -6,7 +6,7 @@ import sys
 
 from base.project import MINE
 from base.sheets import chapters, open_chapter
-from learn import screen, verdict
+from learn import checking, screen
 from learn.progress import current_chapter, say_next
 
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show_solution() -> bool:
     chapter = chapters()[0]
     print(screen.bold(f"Chapter {chapter.number}'s solution, on this machine:"))
-    found = verdict.check(chapter, chapter.solution)
+    found = checking.check(chapter, chapter.solution)
     if not found.passed:
         screen.show_verdict(chapter, found, f"run ./workbook check {chapter.number} "
                             f"--impl solutions/{chapter.name}")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from base.project import ROOT
 from base.sheets import chapters
-from learn.verdict.model import PASS
+from learn.checking.verdict import PASS
 from torch_stable_abi.files import write_file
 from torch_stable_abi.programs import CannotRun
 

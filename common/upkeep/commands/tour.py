@@ -7,8 +7,8 @@ from base.project import BUILD
 from base.requirements import install_with_torch
 from base.sheets import Chapter, chapters
 from learn import screen
+from learn.checking.tests import Tests
 from learn.commands.bench import bench, sentence
-from learn.verdict.running import Tests
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

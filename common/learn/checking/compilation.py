@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from base.building import configure
-from learn.verdict.model import Verdict, short
-from learn.verdict.subject import Subject, python_frames
+from learn.checking.source import Source, python_frames
+from learn.checking.verdict import Finding, short
 from torch_stable_abi.programs import CannotRun, run
 
 # nvcc writes file(line).
@@ -20,72 +21,78 @@ NOTE = re.compile(
 REQUIRED = re.compile(r"^(\S.*?):(\d+):\d+: +required from", re.M)
 
 
-def compiled(subject: Subject, said: str = "") -> Verdict | None:
-    """None if it builds; warnings become notes, also those that the compiler
-    `said` of what is built already."""
-    result = configure(subject.chapter, subject.folder, subject.build)
+def build(source: Source, folder: Path, superseded: Callable[[], bool],
+          said: str = "") -> tuple[Finding | None, list[str]]:
+    """Builds an implementation in `folder`. Returns what is wrong, or None, and the
+    warnings, also those that the compiler `said` of what is built already."""
+    result = configure(source.chapter, source.folder, folder)
     if result is not None and result.returncode != 0:
-        (subject.build / "build.ninja").unlink(missing_ok=True)
-        return _configure_error(subject, result.stdout)
-    result = run(["ninja", "-C", subject.build],
-                 superseded=subject.superseded, title="Compiling")
+        (folder / "build.ninja").unlink(missing_ok=True)
+        return _find_cmake_error(source, result.stdout), []
+    result = run(["ninja", "-C", folder], superseded=superseded, title="Compiling")
     text = result.stdout
     if result.returncode == 0:
-        subject.notes += _warnings(subject, said + text)
-        return None
+        return None, _find_warnings(source, said + text)
+    finding = find_error(source, text)
+    if finding is None:
+        raise CannotRun(f"the build of {short(source.folder)} failed without "
+                        f"an error of its own:\n{text[-1500:]}")
+    return finding, []
+
+
+def find_error(source: Source, text: str) -> Finding | None:
+    """Returns what a build that failed has said: of CMake, the compiler, the linker."""
     if "CMake Error" in text:
-        return _configure_error(subject, text)
-    found = _error(subject, text)
+        return _find_cmake_error(source, text)
+    found = _find_compiler_error(source, text)
     if found:
         file, line, message = found
-        return subject.verdict("compile", message,
-                               subject.step_at(file, line), (file, line), text)
+        return Finding("compile", message, source.step_at(file, line), (file, line),
+                       text)
     linker = r"undefined (?:reference|symbol)|multiple definition|duplicate"
     lines = [s for s in text.splitlines() if re.search(linker, s)]
-    if lines:
-        return subject.verdict("link", lines[:4], log=text)
-    raise CannotRun(f"the build of {short(subject.folder)} failed without "
-                    f"an error of its own:\n{text[-1500:]}")
+    return Finding("link", lines[:4], log=text) if lines else None
 
 
-def _warnings(subject: Subject, text: str) -> list[str]:
-    """Each line's first, with how often it came: once an instantiation. What is
-    given may be unused as yet."""
+def _find_warnings(source: Source, text: str) -> list[str]:
+    """Returns the first warning of each line, with how often it came: once an
+    instantiation. What is given may be unused as yet."""
     found = [(f"{Path(file).name}:{line}", warning) for file, line, warning in
              re.findall(r"^(\S.*?):(\d+):\d+: warning: (.*)", text, re.M)
-             if subject.wrote(file, int(line))]
+             if source.wrote(file, int(line))]
     times = Counter(place for place, _ in found)
     return [f"{place}: {warning}" +
             (f" ({times[place]} times)" if times[place] > 1 else "")
             for place, warning in dict(reversed(found)).items()][::-1]
 
 
-def _configure_error(subject: Subject, text: str) -> Verdict:
+def _find_cmake_error(source: Source, text: str) -> Finding:
     found = re.search(r"CMake Error.*? at ([^:\n]+):(\d+)(.*?)(?:\n\n|\Z)",
                       text, re.S)
     line = int(found[2]) if found else 1
     message = found[3].strip().splitlines() if found else [text.strip()]
-    place = subject.folder / "CMakeLists.txt", line
-    return subject.verdict("configure", message[:5], None, place, text)
+    return Finding("configure", message[:5], None,
+                   (source.folder / "CMakeLists.txt", line), text)
 
 
-def _error(subject: Subject, text: str) -> tuple[Path, int, list[str]] | None:
-    """The first error that the learner's own lines led to, there; else the
-    first."""
+def _find_compiler_error(source: Source, text: str
+                         ) -> tuple[Path, int, list[str]] | None:
+    """Returns the first error that the learner's own lines led to, at these; else the
+    first error."""
     errors = list(ERROR.finditer(text))
     ends = [0, *(error.end() for error in errors)]
     starts = [*(error.start() for error in errors), len(text)]
     for i, error in enumerate(errors):
         before = text[ends[i]:error.start()].rpartition("In instantiation of")[2]
         after = text[error.end():starts[i + 1]]
-        place = subject.nearest([(error[1], error[2]), *REQUIRED.findall(before),
+        place = source.nearest([(error[1], error[2]), *REQUIRED.findall(before),
                                  *NOTE.findall(after)])
         if place:
             return *place, _message(error, place)
     if errors:
         return Path(errors[0][1]), int(errors[0][2]), _message(errors[0], None)
     raised = re.search(r"^\w*(?:Error|Exception)\b.*", text, re.M)
-    place = subject.nearest(python_frames(text)) if raised else None
+    place = source.nearest(python_frames(text)) if raised else None
     return (*place, [raised[0]]) if raised and place else None
 
 

@@ -1,15 +1,10 @@
-"""What a check says: the verdict, and the place to edit."""
+"""What a check finds, and what it says: the verdict."""
 
-import difflib
 import re
-import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from base.hunks import hunks
-from base.project import ROOT, read_source
-from base.sheets import Chapter
+from base.project import ROOT
 
 # The kinds of verdicts but "pass": how each is called, and a sentence that helps.
 CALLED = {
@@ -34,6 +29,18 @@ MISSING = "A missing ; or } often belongs to the line above."
 DIVIDED = "An integer was divided by 0."
 THROWN = "What a destructor or a noexcept function throws ends the process."
 PASS, FAIL, NOT_REACHED = "pass", "fail", "not reached"
+
+
+@dataclass
+class Finding:
+    """What is found of one step, or of the build."""
+    kind: str  # "pass" or a key of HELP
+    message: list[str] = field(default_factory=list)
+    step: str | None = None  # None: of the step that the learner is at
+    place: tuple[Path, int] | None = None  # None: where the step is edited
+    log: str = ""  # all of what was printed
+    sentence: str = ""
+    printed: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -87,63 +94,3 @@ def short(path: Path) -> str:
     """Relative to the workbook, if it is inside."""
     path = path.resolve()
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-
-
-class Place(NamedTuple):
-    file: Path
-    line: int
-
-
-def places_of_step(chapter: Chapter, folder: Path, id: str,
-                   sentence: str = "") -> list[Place]:
-    """Where a step is edited: at its TODOs, or where they were in the starter.
-    First comes what a sentence begins with that says what is wrong, if that is a
-    name, then what is left to do, in the file that the sheet names, then what was
-    saved last."""
-    marker = f"TODO({id})"
-    name = re.match(r"[a-z_]\w*(?:\(\))? ", sentence)
-    about = re.compile(rf"\b{name[0].rstrip(' ()')}\b" if name else r"(?!)")
-    found = []
-    for hunk in hunks(chapter):
-        file = folder / hunk.file
-        if hunk.step != id or not file.is_file():
-            continue
-        lines = read_source(file).splitlines()
-        todo = [n for n, line in enumerate(lines, 1) if marker in line]
-        begin = hunk.begin if hunk.begin < hunk.end else 0
-        line = todo[0] if todo else _line_now(
-            (chapter.exercise / hunk.file).read_text().splitlines(), lines,
-            begin)
-        other = bool(todo) and hunk.file != chapter.step(id).file
-        found.append((_distance(lines, line, about), not todo, other,
-                      -file.stat().st_mtime, Place(file, line)))
-    found.sort(key=lambda entry: entry[:-1])
-    return [entry[-1] for entry in found]
-
-
-def place_of_step(chapter: Chapter, folder: Path, id: str,
-                  sentence: str = "") -> Place:
-    return next(iter(places_of_step(chapter, folder, id, sentence)),
-                Place(folder / chapter.step(id).file, 1))
-
-
-def _distance(lines: list[str], line: int, name: re.Pattern) -> int:
-    """To the nearest line with the name, as far as no line is empty or begins
-    with }."""
-    found = []
-    for step in (-1, 1):
-        n = line
-        while 0 < n <= len(lines) and not re.match(r"\s*$|}", lines[n - 1]):
-            if name.search(lines[n - 1]) and not lines[n - 1].startswith("//!"):
-                found.append(abs(n - line))
-            n += step
-    return min(found, default=sys.maxsize)
-
-
-def _line_now(old: list[str], new: list[str], at: int) -> int:
-    """Where line `at` of `old`, counted from 0, is in `new`, counted from 1."""
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for tag, i1, i2, j1, _ in matcher.get_opcodes():
-        if i1 <= at < i2:
-            return j1 + 1 + (at - i1 if tag == "equal" else 0)
-    return 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.project import ROOT
-from learn.verdict.report import Case, read
+from learn.checking.report import Case, read
 from torch_stable_abi.programs import Superseded
 from torch_stable_abi.projects import library_of
 
@@ -30,6 +30,7 @@ class Run:
     text: str
     cases: list[Case] | None  # None: it ended before the first, or has no report
     limit: int = CASE_SECONDS  # that it ran into, if TIMED_OUT
+    of_pytest: bool = False
 
 
 class Tests:
@@ -40,8 +41,8 @@ class Tests:
 
     def __init__(self, test: Path, build: Path, seed: int | None = None,
                  lasting: bool = False, **environment: str):
-        self.test, self.build = test, build
-        self.lasting = lasting or test.suffix == ".py"
+        self.test, self.build, self.seed = test, build, seed
+        self.lasting = lasting or self.stops_at_first
         self.made = test.stat().st_mtime_ns
         self.asked = False
         self.report = build / "report.xml"
@@ -51,13 +52,18 @@ class Tests:
             f"--out={self.report}", f"--timeout={CASE_SECONDS}"]
         if seed is not None:
             self.command.append(f"--rand-seed={seed}")
-        if test.suffix == ".py":
+        if self.stops_at_first:
             self.command = [
-                sys.executable, "-m", "learn.verdict.python_server",
+                sys.executable, "-m", "learn.checking.python_server",
                 test, build, self.report]
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "common"),
                             **environment}
-        self.process: subprocess.Popen | None = self._started()
+        self.process: subprocess.Popen | None = self._start()
+
+    @property
+    def stops_at_first(self) -> bool:
+        """Whether a run ends at the first case that fails, as pytest's does."""
+        return self.test.suffix == ".py"
 
     def serve(self, test: Path, build: Path) -> bool:
         """Whether they can go on with this build. Most in C++ share a
@@ -75,7 +81,7 @@ class Tests:
         is tested may have written that."""
         self.report.unlink(missing_ok=True)
         cases = ",".join(f"{step} *" for step in steps)
-        self.process = self.process or self._started()
+        self.process = self.process or self._start()
         assert self.process.stdin
         self.asked = True
         key = secrets.token_hex(16)
@@ -93,7 +99,7 @@ class Tests:
             found[-1].ended = False
         text = before + after.removeprefix(b"\n")
         return Run(status, text.decode(errors="replace"),
-                   found, limit if whole else CASE_SECONDS)
+                   found, limit if whole else CASE_SECONDS, self.stops_at_first)
 
     def end(self) -> None:
         """With all that it has started."""
@@ -103,7 +109,7 @@ class Tests:
             self.process.communicate()
             self.process = None
 
-    def _started(self) -> subprocess.Popen:
+    def _start(self) -> subprocess.Popen:
         return subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,

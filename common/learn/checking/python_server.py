@@ -2,7 +2,7 @@
 in C++: torch and the tests are imported once, and each request is answered by a
 process that is forked from this one.
 
-    python -m learn.verdict.python_server TEST BUILD REPORT
+    python -m learn.checking.python_server TEST BUILD REPORT
 
 A line of stdin is a library, the cases to run ("08.1 *,08.2 *") and a KEY, with tabs
 between. After each come the lines "\\0ran KEY" and "\\0ended STATUS KEY"."""

@@ -1,0 +1,330 @@
+"""check: builds one implementation, tests it, and says what happened.
+
+    compilation what CMake, the compiler and the linker say
+    tests       the processes of the tests, and report what they wrote
+    run_steps   which steps are run, and how each stands
+    diagnose    what a run means: a finding
+    source      whose line it is, and where a step is edited
+    verdict     what is told"""
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from base.building import (
+    build_root,
+    compiler,
+    configure,
+    implementation_build,
+    is_configured,
+)
+from base.project import BUILD, ROOT
+from base.requirements import install_with_torch
+from base.sheets import Chapter, source_files
+from learn.checking import compilation
+from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
+from learn.checking.run_steps import StepRunner
+from learn.checking.source import Source, place_of_step
+from learn.checking.tests import TIMED_OUT, Tests
+from learn.checking.verdict import NOT_REACHED, PASS, Finding, Verdict, short
+from torch_stable_abi.files import locked, read_json, write_json
+from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.programs import CannotRun, Superseded, run
+from torch_stable_abi.projects import library_of
+
+CHANGING_SECONDS = 60  # a check begins anew for so long, while files change
+READ_BYTES = 2**24  # of a file that is larger, size and time tell
+NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "CPATH",
+            "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
+
+__all__ = ["PASS", "Verdict", "begin_tests", "build_test", "check", "last_states",
+           "place_of_step", "times_saved", "was_checked"]
+
+
+def check(chapter: Chapter, folder: Path, seed: int | None = None,
+          at: str | None = None,
+          tell: Callable[[Verdict], None] = lambda verdict: None,
+          ready: Tests | None = None) -> Verdict:
+    """Returns the verdict on `folder` as an implementation of `chapter`. `tell` hears
+    before of the step `at`, by default the first that did not pass last time. A save
+    meanwhile makes it begin anew. `ready` are tests that were begun before; they go on,
+    for the next check.
+
+    Raises CannotRun if there is something wrong with the workbook's own part, or if a
+    file changes again and again, so that no check comes to its end."""
+    leave_out_environment()
+    end = time.monotonic() + CHANGING_SECONDS
+    while True:
+        times = times_saved(folder)
+        try:
+            return _check(chapter, folder, seed, at, tell, ready)
+        except Superseded:
+            changed = [path for path, saved_at in times_saved(folder).items()
+                       if times.get(path) != saved_at]
+            if changed and time.monotonic() > end:
+                raise CannotRun(f"{short(changed[0])} keeps changing while it is "
+                                "checked: stop what writes to it") from None
+
+
+def leave_out_environment() -> None:
+    """Removes what would change how a check compiles, or what its sanitizers
+    report, from this process's environment, and says so."""
+    for name in NOT_OURS:
+        if os.environ.pop(name, None) is not None:
+            print(f"{name} of your environment is left out: a check has settings of "
+                  "its own", file=sys.stderr)
+
+
+def begin_tests(chapter: Chapter, folder: Path, kept: Tests | None,
+                lasting: bool = False) -> Tests | None:
+    """Returns the tests of an implementation, begun before it is saved: `kept`, or new
+    ones if those are of another, of an older build, or have ended."""
+    leave_out_environment()
+    test, build = _test_of(chapter), implementation_build(folder)
+    if kept and kept.serve(test, build):
+        return kept
+    if kept:
+        kept.end()
+    return Tests(test, build, lasting=lasting) \
+        if test.exists() and build.exists() else None
+
+
+def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
+           tell: Callable[[Verdict], None], ready: Tests | None) -> Verdict:
+    if not (folder / "CMakeLists.txt").is_file():
+        raise CannotRun(f"{folder} is no implementation: it has no "
+                        f"CMakeLists.txt; solutions/{chapter.name} has one")
+    times = times_saved(folder)
+    build = implementation_build(folder)
+
+    def superseded() -> bool:
+        return times_saved(folder) != times
+
+    def tell_of_this(verdict: Verdict) -> None:
+        if superseded():
+            raise Superseded
+        tell(verdict)
+
+    with locked(build):
+        log = build / ".ninja_log"
+        built = log.stat().st_mtime if log.exists() else 0
+        known, before = _read_kept(build)  # before code that is not ours runs
+        with _begin_first_build(chapter, folder, build) as first:
+            test = build_test(chapter)
+        said = first.result()
+        files = _sums(folder, test, seed)
+        if before and known == files and before.kind != "timeout":
+            return before
+        for path in _find_older(built, folder, known, files):
+            os.utime(path)
+            times[path] = path.stat().st_mtime_ns
+        states = before.known if before else {}
+        at = at or next((s.id for s in chapter.steps
+                         if states.get(s.id) != PASS), chapter.steps[-1].id)
+        own = None
+        if not (ready and ready.serve(test, build)):
+            ready = own = Tests(test, build, seed)
+        ready.superseded = superseded
+        try:
+            attempt = Attempt(Source(chapter, folder), ready, at)
+            verdict = attempt.judge(tell_of_this, said)
+        finally:
+            if own:
+                own.end()
+        verdict.known = verdict.steps if verdict.ran or not before else \
+            before.known
+        if superseded():
+            raise Superseded
+        write_json(build / "verdict.json",
+                   {"files": files, "verdict": verdict.as_dict()})
+        return verdict
+
+
+class Attempt:
+    """One check of an implementation. `tests` say which build, and by which test."""
+
+    def __init__(self, source: Source, tests: Tests, at: str):
+        self.source, self.tests, self.at = source, tests, at
+        self.runner = StepRunner(tests, [step.id for step in source.chapter.steps])
+        self.warnings: list[str] = []
+        self.seconds: dict[str, float] = {}
+
+    def judge(self, tell: Callable[[Verdict], None], said: str) -> Verdict:
+        """Builds and tests it. `tell` hears of the step that the learner is at; the
+        compiler `said` this of what is built already."""
+        start = time.monotonic()
+        found = self._build(said)
+        self.seconds["build"] = round(time.monotonic() - start, 3)
+        if found is None:
+            start = time.monotonic()
+            found = self._test(tell)
+            self.seconds["test"] = round(time.monotonic() - start, 3)
+        return self._write_verdict(found)
+
+    def _build(self, said: str = "") -> Finding | None:
+        found, warnings = compilation.build(
+            self.source, self.tests.build, self.tests.superseded, said)
+        self.warnings += warnings
+        return found
+
+    def _test(self, tell: Callable[[Verdict], None]) -> Finding:
+        """Runs the step that the learner is at and tells of it, then the others.
+        Returns what is found of the first step that does not pass."""
+        if library_of(self.tests.build) is None:
+            return Finding("link", ["no shared library was built"])
+        at, runner = self.at, self.runner
+        run = runner.run([at])
+        found = diagnose_loading(self.source, at, run,
+                                 began=self.tests.report.exists())
+        if found:
+            return found
+        if not run.cases:
+            raise CannotRun(f"{self.tests.test} ran no case (status {run.status}):\n"
+                            f"{run.text[-2000:]}")
+        case = runner.failed[at].case if at in runner.failed else None
+        found = diagnose(self.source, at, run, case)
+        tell(self._write_verdict(found))
+        found = self._locate_leak(found)
+        beside = self._build()  # what is beside the part that is tested
+        if beside:
+            return beside
+        runner.run_all([step for step in runner.states if step < at])
+        if run.status != TIMED_OUT:  # later ones would take as long
+            runner.run_all([step for step in runner.states if step > at])
+        for step, state in runner.states.items():
+            if state == PASS:
+                continue
+            if step == at:
+                return found
+            outcome = runner.rerun_alone(step)
+            if outcome:
+                return self._locate_leak(
+                    diagnose(self.source, step, outcome.run, outcome.case))
+        return Finding(PASS, log=run.text)
+
+    def _locate_leak(self, found: Finding) -> Finding:
+        """Returns a leak with its line, by a run that unwinds slowly; another finding
+        as it is."""
+        if found.kind != "leak" or found.step is None:
+            return found
+        slow = Tests(self.tests.test, self.tests.build, self.tests.seed,
+                     ASAN_OPTIONS="fast_unwind_on_malloc=0")
+        slow.superseded = self.tests.superseded
+        try:
+            return diagnose_leak(self.source, found, slow.run([found.step]).text)
+        finally:
+            slow.end()
+
+    def _write_verdict(self, found: Finding) -> Verdict:
+        """Writes the log, and returns what is told of a finding."""
+        log = self.tests.build / "log.txt"
+        log.write_text(found.log)
+        file, line = found.place or self.source.place(found.step or self.at)
+        notes = self.warnings + self.runner.notes
+        if found.kind == PASS:
+            notes = notes + self.runner.remarks
+        return Verdict(
+            self.source.chapter.name, short(self.source.folder), found.kind,
+            dict(self.runner.states), found.step, short(file), line, found.message,
+            found.sentence, found.printed, short(log), notes, self.seconds)
+
+
+@contextlib.contextmanager
+def _begin_first_build(chapter: Chapter, folder: Path, build: Path
+                       ) -> Iterator[Future[str]]:
+    """Builds an implementation that was never built, meanwhile: the compiler has a core
+    for each. Yields what it says; what is wrong is judged later."""
+    def build_it() -> str:
+        if (build / "build.ninja").exists() or chapter.steps_in_python.exists():
+            return ""
+        configure(chapter, folder, build)
+        return run(["ninja", "-C", build]).stdout
+
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(build_it)
+
+
+def times_saved(folder: Path) -> dict[Path, int]:
+    """Returns when each file of an implementation was saved."""
+    times = {}
+    for path in source_files(folder):
+        with contextlib.suppress(FileNotFoundError):  # renamed by an editor
+            times[path] = path.stat().st_mtime_ns
+    return times
+
+
+def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
+    """Returns how the learner's steps stood at the last check, and whether the files
+    have changed since. Builds nothing."""
+    known, verdict = _read_kept(implementation_build(chapter.mine))
+    test = _test_of(chapter)
+    if not (verdict and test.exists()):
+        return {step.id: NOT_REACHED for step in chapter.steps}, False
+    return verdict.known, known != _sums(chapter.mine, test)
+
+
+def was_checked(chapter: Chapter) -> bool:
+    """Returns whether the learner's copy ever was."""
+    return _read_kept(implementation_build(chapter.mine))[1] is not None
+
+
+def _read_kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
+    """Returns the sums of the files that were checked last, and the verdict on
+    them."""
+    kept = read_json(build / "verdict.json")
+    with contextlib.suppress(KeyError, TypeError):  # of another version
+        return kept["files"], Verdict(**kept["verdict"])
+    return {}, None
+
+
+def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
+    return {"": f"{torch_root()} {test.stat().st_mtime_ns} {seed}",
+            **{str(path.relative_to(folder)): _sum(path)
+               for path in source_files(folder)}}
+
+
+def _sum(path: Path) -> str:
+    """Returns what changes when a file does. A file that is too large for a source is
+    not read: its size and time tell."""
+    stat = path.stat()
+    if stat.st_size > READ_BYTES:
+        return f"{stat.st_size} bytes of {stat.st_mtime_ns}"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _find_older(built: float, folder: Path, known: dict[str, str],
+                files: dict[str, str]) -> list[Path]:
+    """Returns those of the changed files that are older than the build. A backup that
+    is brought back is, and would not be built again."""
+    return [folder / name for name, digest in files.items()
+            if name and known.get(name) != digest and
+            (folder / name).stat().st_mtime < built]
+
+
+def _test_of(chapter: Chapter) -> Path:
+    if chapter.steps_in_python.exists():
+        return chapter.steps_in_python
+    return BUILD / "learn/tests" / f"{chapter.name}_test"
+
+
+def build_test(chapter: Chapter) -> Path:
+    """Returns the chapter's test, and builds it first unless it is newer than all that
+    it is made of."""
+    test = _test_of(chapter)
+    if test.suffix == ".py":
+        install_with_torch("hub")
+        return test
+    parts = [*chapter.tests.iterdir(), *ROOT.glob("common/testing/*"),
+             *ROOT.glob("common/abi/torch_stable_abi/trace/slots.*"),
+             *ROOT.glob("common/cmake/*.cmake"),
+             *BUILD.glob("learn/configured_for.txt")]  # another compiler's
+    if (not test.exists() or not is_configured(BUILD / "learn", compiler()) or
+            max(p.stat().st_mtime for p in parts) > test.stat().st_mtime):
+        build_root("learn", [f"{chapter.name}_test"])
+        os.utime(test)
+    return test

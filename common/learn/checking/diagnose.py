@@ -1,0 +1,291 @@
+"""What a run of the tests means: from what was reported and printed to a finding, by
+the learner's files alone. Nothing is run here, but for c++filt."""
+
+import itertools
+import re
+import signal
+from pathlib import Path
+
+from base.project import read_source
+from base.sheets import source_files
+from learn.checking.report import Case, Failure, in_words, tidied
+from learn.checking.source import Source, frames, python_frames
+from learn.checking.tests import LEAKED, TIMED_OUT, Run
+from learn.checking.verdict import PASS, Finding, short
+from torch_stable_abi.programs import run as run_program
+
+# Where a sanitizer or the test program speaks, not the learner's code.
+NOT_PRINTED = re.compile(
+    r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|[^\n]+:\d+: runtime error: "
+    r"|a case took longer|-{9})", re.M)
+
+ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
+
+
+def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
+    """Returns what a run of a step has shown; `case` is the one that failed in it."""
+    if case is None:
+        names = [case.name[len(step) + 1:] for case in run.cases or []]
+        remarks = [note for case in run.cases or [] for note in case.notes]
+        return Finding(PASS, remarks, step, log=run.text, sentence="; ".join(names))
+    log = "\n".join(_format_for_log(failure) for failure in case.failures) + \
+        f"\n{run.text}"
+    if case.failures and case.ended:
+        kind, message = _diagnose_check(source, case.failures[0], step, run)
+        place = _find_place(source, case.failures[0], step, run) \
+            if kind == "test" else None
+        message += [text for subcase, text in case.said
+                    if subcase == case.failures[0].subcase]
+    elif run.status == LEAKED:
+        kind, message, place = "leak", ["something was never released"], None
+    else:
+        kind, message, place = _diagnose_crash(source, run)
+    if place and place[0] not in source.edited and not source.wrote(*place):
+        place = None  # a given line is right
+    if kind != "todo":
+        place = place or source.place(step, case.description)
+    printed = _find_learner_output(run)
+    return Finding(
+        kind, message, step, place, log,
+        sentence=case.description if kind != "todo" else "",
+        printed=[line for line in printed if line.strip()])
+
+
+def diagnose_loading(source: Source, step: str, run: Run, began: bool
+                     ) -> Finding | None:
+    """Returns why the library does not load, or None if it does. `began` says whether
+    the tests did: then the process ended while it loaded the library. Where no line is
+    to blame, the finding is of `step`."""
+    refused = re.search(r"^the library does not load: (.*)", run.text, re.M)
+    if refused and run.cases is None:
+        return _diagnose_load_error(source, step, refused[1], run.text)
+    if run.cases is None and began:
+        return _diagnose_registration(source, step, run)
+    return None
+
+
+def diagnose_leak(source: Source, finding: Finding, text: str) -> Finding:
+    """Returns a leak with the place of what leaks, from the text of a run that unwound
+    the stack of each allocation."""
+    leaks = re.findall(
+        r"^(?:Direct|Indirect) leak of (\d+) byte.* in (\d+) object.*\n"
+        r"((?: +#.*\n)*)", text, re.M)
+    if not leaks:
+        return finding
+    bytes, objects, stack = leaks[0]
+    message = [f"{objects} block(s) of {bytes} byte(s) in all"]
+    if "from_ivalue" in stack:
+        message = [f"{objects} handle(s) that libtorch made for arguments: not "
+                   "each slot was taken"]
+    return Finding("leak", message, finding.step, source.nearest(frames(stack)), text,
+                   finding.sentence, finding.printed)
+
+
+# --- a library that does not load -------------------------------------------------
+
+
+def _diagnose_load_error(source: Source, step: str, error: str, text: str
+                         ) -> Finding:
+    symbol = re.search(r"undefined symbol: (\S+)", error)
+    message = [error]
+    place = None
+    if symbol:
+        name = run_program(["c++filt", symbol[1].rstrip(",")]).stdout.strip()
+        message = [f"undefined symbol: {name}",
+                   "declared, but defined nowhere or not exported"]
+        word = re.sub(r"\(.*", "", name).split("::")[-1]
+        place = _find_first_use(source, word)
+    return Finding("load", message, source.step_at(*place) if place else step, place,
+                   text)
+
+
+def _find_first_use(source: Source, word: str) -> tuple[Path, int] | None:
+    for path in source_files(source.folder):
+        for number, line in enumerate(
+                path.read_text(errors="replace").splitlines(), 1):
+            if re.search(rf"\b{re.escape(word)}\b", line):
+                return path, number
+    return None
+
+
+def _diagnose_registration(source: Source, step: str, run: Run) -> Finding:
+    """Returns what ended the process: registration runs at load, and nothing can catch
+    what it throws."""
+    kind, message, place = _diagnose_crash(source, run)
+    if kind != "timeout":
+        why = "a schema that does not parse does that (look at its !, its -> and " \
+            "its parentheses), or an op that is defined twice" \
+            if "_library_def(" in run.text else \
+            "a namespace opened twice, a misspelt dispatch key or a bad schema does " \
+            "that"
+        kind, message = "load", [
+            "the process ended while the library was loaded", *message, why]
+    return Finding(kind, message, source.step_at(*place) if place else step, place,
+                   run.text)
+
+
+# --- a check that failed ----------------------------------------------------------
+
+
+def _find_place(source: Source, failure: Failure, step: str, run: Run
+                ) -> tuple[Path, int] | None:
+    """Returns the place of a check that failed: where Python raised, where another
+    step's code threw, where a compiler that the test asks stopped, or where the check
+    says."""
+    raised = source.nearest(python_frames(run.text))
+    if raised and source.wrote(*raised):
+        return raised
+    thrown = source.nearest(re.findall(r"(/[^:\n]+):(\d+)", failure.exception))
+    if thrown and source.step_at(*thrown) not in (None, step):
+        return thrown  # a message of an earlier step's lines
+    error = source.nearest(re.findall(
+        r"(/[^:\n]+):(\d+):\d+: error: ", failure.expression))
+    if error:
+        return error
+    return source.find_named(step, *failure.look) if failure.look else None
+
+
+def _find_learner_output(run: Run) -> list[str]:
+    """Returns the lines that the learner's code printed: what comes before the
+    sanitizer or the test program speaks."""
+    text = run.text
+    if run.of_pytest:  # it shows what a test has printed
+        found = re.search(r"^-+ Captured stdout call -+\n(.*?)(?=^[-=]{3}|\Z)", text,
+                          re.M | re.S)
+        text = found[1].partition("Traceback (most recent")[0] if found else ""
+    return NOT_PRINTED.split(text)[0].splitlines()
+
+
+def _format_for_log(failure: Failure) -> str:
+    """Returns all of a failure, with the line of the test."""
+    return "\n  ".join(filter(None, [
+        f"{short(Path(failure.file))}:{failure.line}" if failure.file else "",
+        failure.subcase, failure.expression, failure.values, failure.exception,
+        *failure.context]))
+
+
+def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
+                    ) -> tuple[str, list[str]]:
+    """Returns kind and message of a check that failed: "todo" as long as the step
+    is not done."""
+    for said in (failure.exception, failure.values, failure.expression,
+                 *failure.context):
+        todo = re.search(r"TODO\((\d\d\.\d)\).*", said)
+        if todo and todo[1] == step:
+            return "todo", [todo[0].split(" == ")[0].strip().strip('"')]
+    file, line = source.place(step)
+    undone = file.exists() and f"TODO({step})" in read_source(file)
+    if undone and "Could not find schema" in str(failure):
+        return "todo", [f"TODO({step}): the op is not defined yet"]
+    if undone and run.of_pytest:  # Python need not throw it
+        todo_line = read_source(file).splitlines()[line - 1].strip(" #/\\")
+        return "todo", [todo_line, failure.expression]
+    return "test", in_words(failure)
+
+
+# --- a process that ended -----------------------------------------------------------
+
+
+def _diagnose_crash(source: Source, run: Run
+                    ) -> tuple[str, list[str], tuple[Path, int] | None]:
+    """Returns kind, message and place of what ended the process within a case: a
+    sanitizer, a signal, a limit."""
+    text = run.text
+    place = source.nearest(_find_statements(source, text))
+    if run.status == TIMED_OUT:
+        return "timeout", [f"no end after {run.limit} s"], place
+    ub = re.search(r"^([^:\n]+):(\d+):\d+: runtime error: (.*)", text, re.M)
+    if ub:
+        return "sanitizer", [ub[3]], source.nearest([(ub[1], ub[2]),
+                                                      *_find_statements(source, text)])
+    asan = re.search(r"ERROR: AddressSanitizer: (.*)", text)
+    if asan and not re.match(r"(SEGV|ABRT|FPE|ILL|BUS)", asan[1]):
+        # For what was used after its end, the line that ended it.
+        _, _, freed = text.partition("freed by thread")
+        ended = source.nearest(frames(freed.partition("allocated by")[0]))
+        if ended and ended[0] in source.edited | {place and place[0]}:
+            return "sanitizer", _describe_bad_access(asan[1], text), \
+                (ended[0], _find_last_statement(*ended))
+        return "sanitizer", [*_describe_bad_access(asan[1], text),
+                             *_find_caller(source, text, place)], place
+    name = asan[1].split()[0] if asan else (
+        signal.Signals(-run.status).name if run.status < 0 else
+        f"exit {run.status}")
+    null = ", at a null pointer" * ("points to the zero page" in text)
+    return "crash", [f"ended by {name}{null}",
+                     *(tidied(what) for what in re.findall(
+                         r"(what\(\): .*?)(?: at /.*)?$", text, re.M)[:1]),
+                     *_find_caller(source, text, place)], place
+
+
+def _find_caller(source: Source, text: str, place: tuple[Path, int] | None
+                 ) -> list[str]:
+    """Returns the call that may have passed a wrong address, as a line of text, if the
+    learner wrote it in the same step: an earlier step's call has passed."""
+    if not place:
+        return []
+    stack = re.split(r"^\S+ is located ", text, maxsplit=1, flags=re.M)[0]
+    for name, at in frames(stack):
+        file, line = Path(name), int(at or 0)
+        if not source.wrote(file, line) or (file.resolve(), line) == place or \
+                source.step_at(file, line) != source.step_at(*place):
+            continue
+        lines = file.read_text(errors="replace").splitlines()
+        inside = lines[line:place[1]] if file.resolve() == place[0] else []
+        if not inside or any(n.strip() and _indent(n) <= _indent(lines[line - 1])
+                             for n in inside):
+            return [f"called at {file.name}:{line}: {lines[line - 1].strip()}"]
+    return []
+
+
+def _find_statements(source: Source, text: str) -> list[tuple[str, str | int]]:
+    """Returns the frames of a stack as (file, line). A frame at a closing brace calls a
+    destructor, or is all that is left of a function that may not throw: in its place
+    stands the last line of its block that the learner wrote. The frames that an
+    exception passes are skipped, since they only tidy up."""
+    found: list[tuple[str, str | int]] = []
+    passed = re.compile(r"( in _Unwind_Resume .*\n).*\n")
+    for file, line in frames(passed.sub(r"\1", text)):
+        at = int(line or 0)
+        if at and source.owns(file) and Path(file).is_file():
+            own = (n for n in _lines_of_block(file, at) if source.wrote(file, n))
+            at = next(own, at)
+        found.append((file, at))
+    return found
+
+
+def _lines_of_block(file: str, line: int) -> list[int]:
+    """Returns the lines of the block whose } is at this line, from its end; of another
+    line none."""
+    lines = Path(file).read_text(errors="replace").splitlines()[:line]
+    end = lines.pop()
+    inside = itertools.takewhile(
+        lambda above: not above.strip() or _indent(above) > _indent(end),
+        reversed(lines))
+    return [line - n for n, above in enumerate(inside, 1)
+            if above.strip() and not ENDS.fullmatch(above)] \
+        if ENDS.fullmatch(end) else []
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _find_last_statement(file: Path, line: int) -> int:
+    """Returns the line of the last statement before the } where variables die."""
+    lines = file.read_text(errors="replace").splitlines()
+    while line > 1 and lines[line - 1].strip() in ("", "}"):
+        line -= 1
+    return line
+
+
+def _describe_bad_access(said: str, text: str) -> list[str]:
+    """Returns what AddressSanitizer saw, in lines of few words."""
+    if said.startswith("stack-overflow"):
+        return ["the stack is full: does a function call itself?"]
+    message = [re.sub(r" on address.*", "", said)]
+    access = re.search(r"^(?:READ|WRITE) of size \d+", text, re.M)
+    region = re.search(r"^\S+ is located (.*?)(?: \[|$)", text, re.M)
+    message += [f"{access[0]} byte(s)"] if access else []
+    message += [region[1]] if region else []
+    return message

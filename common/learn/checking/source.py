@@ -1,0 +1,168 @@
+"""A learner's files: which lines are theirs, which step each belongs to, where a step
+is edited."""
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from base.hunks import hunks
+from base.project import read_source
+from base.sheets import Chapter
+
+
+class Place(NamedTuple):
+    file: Path
+    line: int
+
+
+class Source:
+    """The files of an implementation of a chapter."""
+
+    def __init__(self, chapter: Chapter, folder: Path):
+        self.chapter = chapter
+        self.folder = folder.resolve()
+        self.edited = {self.folder / step.file for step in chapter.steps}
+
+    def place(self, step: str, sentence: str = "") -> Place:
+        return place_of_step(self.chapter, self.folder, step, sentence)
+
+    def find_named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
+        """Returns the line that LOOK_AT names; None as long as something of the step is
+        undone in that file."""
+        file = (self.folder / name).resolve()
+        here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
+        if file not in here or not file.is_file() or \
+                f"TODO({step})" in read_source(file):
+            return None
+        lines = read_source(file).splitlines()
+        mine = [new for _, new in self._changes(file)  # empty: deleted there
+                if self.step_at(file, new.start) == step]
+        own = [n for new in mine for n in new if text in lines[n - 1]]
+        above = next((n for n, line in enumerate(lines, 1) if text in line), 0)
+        begins = [new.start for new in mine]
+        found = own or [n for n in begins if n > above] or begins
+        return (file, min(found[0], len(lines))) if found else None
+
+    def owns(self, file: Path | str) -> bool:
+        return Path(file).resolve().is_relative_to(self.folder)
+
+    def step_at(self, file: Path | str, line: int) -> str | None:
+        """Returns the step that a line belongs to. A given line belongs to the step
+        that ends above it, as where a ; is missing."""
+        file = Path(file).resolve()
+        name = str(file.relative_to(self.folder)) if self.owns(file) else ""
+        above = None
+        for old, new in self._changes(file):
+            if line >= new.start:
+                above = next((h.step for h in hunks(self.chapter)
+                              if h.file == name and h.begin < old.stop and
+                              old.start < h.end), None)
+                if line in new:
+                    return above
+        return above
+
+    def _blocks(self, file: Path) -> list[tuple[bool, range, range]]:
+        """Returns the blocks of a file: whether it equals the starter's, the starter's
+        lines, counted from 0, and the lines in their place, counted from 1."""
+        starter = self.chapter.starter_files().get(
+            str(file.relative_to(self.folder))) if self.owns(file) else None
+        old = starter.read_text().splitlines() if starter else []
+        new = read_source(file).splitlines()
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        return [(tag == "equal", range(i1, i2), range(j1 + 1, j2 + 1))
+                for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
+
+    def _changes(self, file: Path) -> list[tuple[range, range]]:
+        return [(old, new) for equal, old, new in self._blocks(file) if not equal]
+
+    def wrote(self, file: Path | str, line: int) -> bool:
+        """Returns whether a line is the learner's, not the starter's."""
+        return self.owns(file) and any(
+            line in new for _, new in self._changes(Path(file).resolve()))
+
+    def is_left(self, file: Path, line: int) -> bool:
+        """Returns whether a line is the starter's and a step is to change it."""
+        name = str(file.relative_to(self.folder))
+        return any(h.file == name and
+                   h.begin <= old.start + line - new.start < h.end
+                   for equal, old, new in self._blocks(file)
+                   if equal and line in new for h in hunks(self.chapter))
+
+    def nearest(self, places: Iterable[tuple[str, str | int]]
+                ) -> tuple[Path, int] | None:
+        """Returns the place to show, of places from the fault outwards: the first line
+        that the learner wrote or still has to change; else the first line of a file
+        that they edit; else the first line of the implementation."""
+        mine = [(Path(file).resolve(), int(line or 0)) for file, line in places
+                if self.owns(file) and Path(file).is_file()]
+        return next((p for p in mine if self.wrote(*p) or self.is_left(*p)), None) or \
+            next((p for p in mine if p[0] in self.edited), None) or \
+            (mine[0] if mine else None)
+
+
+def places_of_step(chapter: Chapter, folder: Path, id: str,
+                   sentence: str = "") -> list[Place]:
+    """Returns where a step is edited: at its TODOs, or where they were in the starter.
+    If the sentence that says what is wrong begins with a name, the place of this name
+    comes first. Then comes what is left to do, first in the file that the sheet names,
+    then what was saved last."""
+    marker = f"TODO({id})"
+    name = re.match(r"[a-z_]\w*(?:\(\))? ", sentence)
+    about = re.compile(rf"\b{name[0].rstrip(' ()')}\b" if name else r"(?!)")
+    found = []
+    for hunk in hunks(chapter):
+        file = folder / hunk.file
+        if hunk.step != id or not file.is_file():
+            continue
+        lines = read_source(file).splitlines()
+        todo = [n for n, line in enumerate(lines, 1) if marker in line]
+        begin = hunk.begin if hunk.begin < hunk.end else 0
+        line = todo[0] if todo else _line_now(
+            (chapter.exercise / hunk.file).read_text().splitlines(), lines,
+            begin)
+        other = bool(todo) and hunk.file != chapter.step(id).file
+        found.append((_distance(lines, line, about), not todo, other,
+                      -file.stat().st_mtime, Place(file, line)))
+    found.sort(key=lambda entry: entry[:-1])
+    return [entry[-1] for entry in found]
+
+
+def place_of_step(chapter: Chapter, folder: Path, id: str,
+                  sentence: str = "") -> Place:
+    return next(iter(places_of_step(chapter, folder, id, sentence)),
+                Place(folder / chapter.step(id).file, 1))
+
+
+def _distance(lines: list[str], line: int, name: re.Pattern) -> int:
+    """Returns how far the nearest line with the name is, with no line between that is
+    empty or begins with }."""
+    found = []
+    for step in (-1, 1):
+        n = line
+        while 0 < n <= len(lines) and not re.match(r"\s*$|}", lines[n - 1]):
+            if name.search(lines[n - 1]) and not lines[n - 1].startswith("//!"):
+                found.append(abs(n - line))
+            n += step
+    return min(found, default=sys.maxsize)
+
+
+def _line_now(old: list[str], new: list[str], at: int) -> int:
+    """Returns where line `at` of `old`, counted from 0, is in `new`, counted from 1."""
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, i1, i2, j1, _ in matcher.get_opcodes():
+        if i1 <= at < i2:
+            return j1 + 1 + (at - i1 if tag == "equal" else 0)
+    return 1
+
+
+def python_frames(text: str) -> list[tuple[str, str]]:
+    """Returns file and line of each frame of a traceback, from the fault outwards."""
+    return re.findall(r'^ +File "(.*?)", line (\d+)', text, re.M)[::-1]
+
+
+def frames(text: str) -> list[tuple[str, str]]:
+    """Returns file and line of each frame of a sanitizer's stack; "" for no line."""
+    return re.findall(r"^ *#\d+ .*? (/[^\n:()]*)(?::(\d+))?(?::\d+)?$", text, re.M)
