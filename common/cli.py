@@ -63,7 +63,7 @@ def manual() -> str:
 
 
 def parse_words(words: list[str]) -> tuple[ModuleType, argparse.Namespace]:
-    """Returns the command's module and its arguments; without words, that of start."""
+    """Return the command's module and its arguments; without words, that of start."""
     module = find_command(words[0] if words else "start")
     return module, parse(module, " ".join(["./workbook", *words[:1]]), words[1:])
 

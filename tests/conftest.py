@@ -103,7 +103,7 @@ def pytest_configure(config):
 
 
 def name_of_tests(path):
-    """Returns the name of a file of tests, or that of the chapter whose tests it
+    """Return the name of a file of tests, or that of the chapter whose tests it
     has."""
     chapter = path.parent.name
     return chapter if chapter[:2].isdigit() else path.stem
@@ -138,7 +138,7 @@ def implementation():
 
 @pytest.fixture
 def workbook():
-    """Runs ./workbook with arguments; gives status, output and errors."""
+    """Run ./workbook with arguments; gives status, output and errors."""
     def call(*arguments, cwd=ROOT, **environment):
         return subprocess.run(
             [str(ROOT / "workbook"), *map(str, arguments)], cwd=cwd, text=True,

@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 def python(code, *arguments, check=True, **environment):
-    """Runs code that sees torch and the Hub's loader, but no network."""
+    """Run code that sees torch and the Hub's loader, but no network."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -51,7 +51,7 @@ def copy_checkout(folder: Path, with_venv: bool = True) -> Path:
 
 
 def copy_set_up(folder: Path) -> None:
-    """Copies what ./workbook needs for setting up, and no tool."""
+    """Copy what ./workbook needs for setting up, and no tool."""
     for path in (REQUIREMENTS, OF_PACKAGE):
         shutil.copytree(path, folder / path.relative_to(ROOT))
     shutil.copy(ROOT / "workbook", folder)
@@ -117,7 +117,7 @@ class Implementation:
 
 def build_alone(source: Path, folder: Path, *options: str, by: str = ""
                 ) -> Path | None:
-    """Builds a solution, or a copy of one, as a project of its own; a warning is
+    """Build a solution, or a copy of one, as a project of its own; a warning is
     an error. Gives its library."""
     passes("cmake", "-G", "Ninja", "-S", source, "-B", folder,
            f"-DTORCH_ROOT={torch_root()}", "-DCMAKE_CXX_FLAGS=-Werror",
@@ -167,7 +167,7 @@ def bare_environment(folder: Path) -> Path:
 
 
 def alone(*command, cwd: Path, **environment: str) -> str:
-    """Runs it without what the workbook has put into the environment."""
+    """Run it without what the workbook has put into the environment."""
     left = {"TORCH_ROOT", "PYTHONPATH", "VIRTUAL_ENV"}
     return passes(*command, cwd=cwd, env={
         **{k: v for k, v in os.environ.items() if k not in left},

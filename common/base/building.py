@@ -26,7 +26,7 @@ os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
 
 @functools.cache
 def compiler() -> str:
-    """Returns that of learner builds: CXX; else clang++, which compiles faster, if it
+    """Return that of learner builds: CXX; else clang++, which compiles faster, if it
     has the sanitizers and what names the lines in their reports; else c++."""
     clang = shutil.which("clang++")
     if os.environ.get("CXX") or not (clang and shutil.which("llvm-symbolizer")):
@@ -36,7 +36,7 @@ def compiler() -> str:
 
 @functools.cache
 def chosen_compiler() -> str:
-    """Returns CXX, which must be able to build a program of C++, or c++."""
+    """Return CXX, which must be able to build a program of C++, or c++."""
     cxx = os.environ.get("CXX") or "c++"
     words = shlex.split(cxx)
     if not words or shutil.which(words[0]) is None:
@@ -49,7 +49,7 @@ def chosen_compiler() -> str:
 
 
 def builds_cpp(*command: str) -> bool:
-    """Returns whether a compiler builds a program that uses the C++ library. One that
+    """Return whether a compiler builds a program that uses the C++ library. One that
     did is remembered, as long as its file is the same."""
     path = shutil.which(command[0]) or ""
     seen, title = BUILD / "compilers.json", shlex.join(command)
@@ -67,7 +67,7 @@ def builds_cpp(*command: str) -> bool:
 
 
 def build_root(preset: str, targets: list[str]) -> None:
-    """Builds targets of the root project: tests, benchmarks, solutions."""
+    """Build targets of the root project: tests, benchmarks, solutions."""
     folder = BUILD / preset
     cxx = compiler() if preset == "learn" else chosen_compiler()
     with locked(folder):

@@ -32,13 +32,13 @@ def kill(processes: list[psutil.Process]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of every descendant whose own parent ends, such
+    """Make this process the parent of every descendant whose own parent ends, such
     as a daemon, so that kill_descendants finds it."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_descendants() -> None:
-    """Ends all that this process has started, and waits for it."""
+    """End all that this process has started, and waits for it."""
     while found := family(os.getpid())[1:]:
         kill(found)
         psutil.wait_procs(found, timeout=1)

@@ -26,7 +26,7 @@ def see_torch() -> None:
 
 
 def lock_files() -> dict[str, Path]:
-    """Returns each set's lock, by its name."""
+    """Return each set's lock, by its name."""
     return {path.stem: path for folder in (REQUIREMENTS, OF_PACKAGE)
             for path in sorted(folder.glob("*.txt"))}
 

@@ -119,7 +119,7 @@ def missing(chapter: Chapter) -> str:
 
 
 def open_chapter(chapter: Chapter) -> None:
-    """Makes the learner's copy. A file that is there is never written over."""
+    """Make the learner's copy. A file that is there is never written over."""
     there = chapter.mine.exists()
     for name, path in chapter.starter_files().items():
         copy = chapter.mine / name

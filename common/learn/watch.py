@@ -133,7 +133,7 @@ class Preparing:
             tests.end()
 
     def stop(self) -> Tests | None:
-        """Ends the build. Gives the tests, if they have begun."""
+        """End the build. Gives the tests, if they have begun."""
         if self.build and self.build.poll() is None:
             os.killpg(self.build.pid, signal.SIGTERM)
             self.build.wait()

@@ -48,7 +48,7 @@ def hint(chapter: Chapter, id: str, again: str) -> None:
 
 
 def diff(chapter: Chapter, steps: set[str]) -> bool:
-    """Prints how the learner's files differ from the solution's, but not in
+    """Print how the learner's files differ from the solution's, but not in
     other steps than these."""
     open_chapter(chapter)
     names = {p.relative_to(folder) for folder in
@@ -106,14 +106,14 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
 
 
 def has_relative_link(folder: Path) -> bool:
-    """Returns whether the folder is, or holds, a link that would lead elsewhere from
+    """Return whether the folder is, or holds, a link that would lead elsewhere from
     another place."""
     return any(path.is_symlink() and not path.readlink().is_absolute()
                for path in (folder, *folder.rglob("*")))
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder, or a link to one: what it leads to stays."""
+    """Remove a folder, or a link to one: what it leads to stays."""
     if folder.is_symlink():
         folder.unlink()
     else:
@@ -121,7 +121,7 @@ def remove(folder: Path) -> None:
 
 
 def keep_copy(folder: Path, kept: Path) -> None:
-    """Copies a folder whole or not at all. Of a link the copy has the file that it
+    """Copy a folder whole or not at all. Of a link the copy has the file that it
     leads to."""
     part = kept.with_name(kept.name + ".part")
     try:

@@ -119,7 +119,7 @@ def spans(said: dict[str, dict]) -> list[tuple[str, dict]]:
 
 
 def cases(entry: dict, said: dict) -> list[tuple[dict, str, dict]]:
-    """Lists the provoked cases of an entry, in order: its keys, the compiler if it
+    """List the provoked cases of an entry, in order: its keys, the compiler if it
     is not g++, {version: what was said}. The ids are "id", "id.2", "id nvcc"."""
     found = []
     for id, by_version in said.items():
@@ -132,7 +132,7 @@ def cases(entry: dict, said: dict) -> list[tuple[dict, str, dict]]:
 
 
 def blocks(entry: dict, result: dict) -> list[tuple[str, str]]:
-    """Lists the messages of an entry, each after the label above it."""
+    """List the messages of an entry, each after the label above it."""
     found = []
     for case, by, said in cases(entry, result["said"]):
         of = OF.get(case["when"].lower(), "libtorch")
@@ -167,7 +167,7 @@ def error(entry: dict, result: dict) -> str:
 
 
 def texts(case: dict) -> list[tuple[str, str]]:
-    """Lists the texts to look for, each with its compiler if that is not g++."""
+    """List the texts to look for, each with its compiler if that is not g++."""
     text = case.get("text", [])
     if isinstance(text, dict):
         text = list(text.values())

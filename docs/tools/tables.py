@@ -108,7 +108,7 @@ GPU_STEPS = ["plain", "32 bits", "16 bytes", "fast arithmetic"]
 
 
 def over_traffic(group: dict) -> dict[str, float]:
-    """Returns {member: its time over that of the same traffic}. Where the floor is an
+    """Return {member: its time over that of the same traffic}. Where the floor is an
     empty kernel, both were measured over that."""
     ratios = {m["name"]: m["ratio"] for m in group["members"]}
     return {name: ratio / ratios["same traffic"] for name, ratio in ratios.items()}
@@ -120,7 +120,7 @@ def by_size(groups: list[dict], dtypes: Iterable[str]) -> list[dict]:
 
 
 def amount(size: float) -> str:
-    """Returns a number of bytes as 4.2 KB or 88 MB."""
+    """Return a number of bytes as 4.2 KB or 88 MB."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if size >= factor:
             return f"{size / factor:.{1 if size < 10 * factor else 0}f} {unit}"
@@ -142,7 +142,7 @@ def on_gpu(groups: list[dict]) -> str:
 
 
 def gpu(what: str) -> str:
-    """Returns what else was measured of chapter 07: steps, variants or networks."""
+    """Return what else was measured of chapter 07: steps, variants or networks."""
     result = measured(RESULTS / "07_cuda_activation_kernel.json")
     if result is None:
         return NOT_MEASURED
@@ -185,7 +185,7 @@ def of_networks(result: dict) -> tuple[str, str]:
 
 
 def calls(result: dict) -> str:
-    """Calls without bytes: a row a member, instructions by place, then time."""
+    """Call without bytes: a row a member, instructions by place, then time."""
     groups = {g["name"]: g for g in result["groups"]}
     text = of(result) + "\n"
     for name, group in groups.items():
@@ -335,7 +335,7 @@ def gates() -> str:
 
 
 def compiled() -> str:
-    """Shows how opcheck, torch.compile and export take each shape of schema."""
+    """Show how opcheck, torch.compile and export take each shape of schema."""
     versions = read("compiled")["versions"]
     shapes = {name: shape for found in versions.values()
               for name, shape in found.items()}

@@ -35,7 +35,7 @@ def library():
 
 @pytest.fixture(scope="module")
 def python(library):
-    """Runs lines in a Python that has torch, with chapter 06's library."""
+    """Run lines in a Python that has torch, with chapter 06's library."""
     if not (torch_root() / "__init__.py").exists():
         pytest.skip("TORCH_ROOT is a libtorch without Python")
 

@@ -53,7 +53,7 @@ def stand_in() -> Path:
 
 
 def with_libtorch(version: str, command: list) -> subprocess.CompletedProcess:
-    """Runs a program on a version; LD_LIBRARY_PATH chooses it."""
+    """Run a program on a version; LD_LIBRARY_PATH chooses it."""
     folders = f"{runtimes.root(version) / 'lib'}:{stand_in()}"
     try:
         return run_program(command, timeout=LIMIT, env={

@@ -10,12 +10,12 @@ from torch_stable_abi.libtorch import surface
 
 
 def read(kind: str) -> list[dict]:
-    """Returns the entries of snippets.toml that are an "error" or a "gate"."""
+    """Return the entries of snippets.toml that are an "error" or a "gate"."""
     return read_toml(Path(__file__).with_name("snippets.toml"))[kind]
 
 
 def read_gates() -> list[dict]:
-    """Returns the gates. What the reader of headers knows by its name has its two
+    """Return the gates. What the reader of headers knows by its name has its two
     minima from there; an overload or a conversion has them in the table."""
     gates = read("gate")
     for gate in gates:

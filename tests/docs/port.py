@@ -29,7 +29,7 @@ def run(*command, **environment) -> str:
 
 
 def take(step: Path, source: Path) -> None:
-    """Makes `source` the step. Only what differs is written, so that only this
+    """Make `source` the step. Only what differs is written, so that only this
     is compiled."""
     source.mkdir(parents=True, exist_ok=True)
     for name, path in files(step).items():

@@ -33,7 +33,7 @@ def read_claims() -> list[dict[str, str]]:
 
 
 def find_fault(shown: str) -> str:
-    """Returns "" if what shows a claim is there, else what is wrong with it."""
+    """Return "" if what shows a claim is there, else what is wrong with it."""
     kind, _, rest = shown.partition(" ")
     if kind == "headers":
         name, _, version = rest.rpartition(" ")

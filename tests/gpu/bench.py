@@ -120,7 +120,7 @@ class Run:
         return begin.elapsed_time(end) / 1e3
 
     def _plan(self, size: int) -> tuple[int, int]:
-        """Returns how many buffers there are, and calls in a graph."""
+        """Return how many buffers there are, and calls in a graph."""
         copies = 1 if size >= self.cache else min(512, -(-self.cache // size))
         return copies, max(copies, 64 if size <= SMALL else 4)
 

@@ -17,7 +17,7 @@ import sys
 
 
 def has_gpu() -> bool:
-    """Returns whether torch can use a GPU here; prints it if not."""
+    """Return whether torch can use a GPU here; prints it if not."""
     try:
         import torch
         if torch.cuda.is_available():

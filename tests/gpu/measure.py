@@ -153,7 +153,7 @@ def can_import(*names, extra) -> bool:
 
 
 def run(command: Command, seconds: float, log) -> dict:
-    """Runs it to its end or to that of its time; gives what became of it."""
+    """Run it to its end or to that of its time; gives what became of it."""
     result = {"what": command.what, "status": "skipped", "seconds": 0}
     if command.needs and shutil.which(command.needs) is None:
         return {**result, "tail": f"not run: no {command.needs}"}
@@ -212,7 +212,7 @@ def worst(statuses) -> str:
 
 def run_parts(chosen: dict[str, list[Command]], out: Path, result: dict,
               limit: float = LIMIT) -> int:
-    """Runs them all; `result` is in OUT after every command."""
+    """Run them all; `result` is in OUT after every command."""
     path = out / f"{NAME}.json"
     for name, commands in chosen.items():
         end = time.monotonic() + limit

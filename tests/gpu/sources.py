@@ -16,12 +16,12 @@ FOLDERS = ["solutions/07_cuda_activation_kernel",
 
 
 def code_of(path: Path) -> str:
-    """Returns what is compiled: the text without comments, as one line."""
+    """Return what is compiled: the text without comments, as one line."""
     return " ".join(re.sub(r"//.*", "", path.read_text()).split())
 
 
 def hashes(root: Path = ROOT) -> dict[str, str]:
-    """Returns {path: SHA-256} of the code of each .cu and .h."""
+    """Return {path: SHA-256} of the code of each .cu and .h."""
     return {path.relative_to(root).as_posix():
             hashlib.sha256(code_of(path).encode()).hexdigest()
             for folder in FOLDERS

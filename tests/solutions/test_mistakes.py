@@ -70,7 +70,7 @@ def test_mistake(chapter, mistake, capsys, request):
 
 
 def make(chapter, mistake):
-    """Returns the starter, done up to the step, with the mistake in it."""
+    """Return the starter, done up to the step, with the mistake in it."""
     mine = Implementation(chapter).become(starter_with(chapter, mistake["step"]))
     if chapter.number == "08":  # a build keeps the id that it has
         header = implementation_build(mine.folder) / "cpu/extension_name.h"
@@ -101,7 +101,7 @@ def golden(chapter):
 
 
 def text_of(chapter, mistake, found, capsys):
-    """Returns what is said of a verdict, without what differs from run to run."""
+    """Return what is said of a verdict, without what differs from run to run."""
     lines = (ROOT / found.file).read_text().splitlines()
     assert mistake["at"] in lines[found.line - 1], found
     if found.kind == "compile":

@@ -163,7 +163,7 @@ def test_interrupt_when_all_is_said():
 
 
 def listed(first):
-    """Runs list, in a process that does `first`."""
+    """Run list, in a process that does `first`."""
     code = ("import atexit, os, signal, sys\n"
             "import cli\n"
             f"{first}\n"

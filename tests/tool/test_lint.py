@@ -1,12 +1,14 @@
 """Format, static analysis, scripts, and that the project speaks of itself."""
 
 import shutil
+import subprocess
 
 import pytest
 
 from base.project import ROOT
 from base.sheets import chapters
 from support import PYTHON, checkout_files, passes
+from torch_stable_abi.files import read_toml
 from torch_stable_abi.libtorch.installed import torch_root
 
 
@@ -51,6 +53,20 @@ def test_python_is_checked():
 
 
 @pytest.mark.full
+def test_docstrings_still_to_be_written_anew():
+    """The list in pyproject.toml only shrinks: each file on it still breaks the rule."""
+    ignored = read_toml(ROOT / "pyproject.toml")["tool"]["ruff"]["lint"][
+        "per-file-ignores"]
+    listed = {file for file, rules in ignored.items()
+              if rules == ["D401"] and "*" not in file}
+    done = subprocess.run(
+        [PYTHON, "-m", "ruff", "check", "--isolated", "--select", "D401",
+         "--output-format", "concise", *sorted(listed)], cwd=ROOT, text=True,
+        capture_output=True)
+    broken = {line.partition(":")[0] for line in done.stdout.splitlines()}
+    assert listed <= broken, f"take out of pyproject.toml: {listed - broken}"
+
+
 def test_types_of_the_tool():
     passes(PYTHON, "-m", "mypy", "--cache-dir=build/mypy", cwd=ROOT)
 

@@ -89,7 +89,7 @@ def test_each_python_has_a_wheel_of_all_that_it_needs(tmp_path):
 
 
 def make_wheel(folder, name, needs=()):
-    """Returns its hash."""
+    """Return its hash."""
     folder.mkdir(exist_ok=True)
     wheel = folder / f"{name}-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "common/abi"
 
 
 def rooms_that(path):
-    """Returns the rooms that a file imports."""
+    """Return the rooms that a file imports."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:

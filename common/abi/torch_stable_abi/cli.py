@@ -16,14 +16,14 @@ COMMANDS = ("audit", "matrix", "schemas", "trace")
 
 
 def describe(module: ModuleType) -> str:
-    """Returns the first sentence of a command's docstring, which begins with its
+    """Return the first sentence of a command's docstring, which begins with its
     name."""
     text = (module.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     return text.partition(": ")[2].rstrip(".")
 
 
 def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namespace:
-    """Returns the arguments of a command. What stands after -- is `command`, if the
+    """Return the arguments of a command. What stands after -- is `command`, if the
     module takes one."""
     parser = argparse.ArgumentParser(
         prog=program, description=(module.__doc__ or "").partition(": ")[2],
@@ -38,7 +38,7 @@ def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namesp
 
 
 def run_to_status(program: str, run: Callable[[], int]) -> int:
-    """Returns what `run` returns. What stops it is said in one sentence, and has a
+    """Return what `run` returns. What stops it is said in one sentence, and has a
     status of its own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
@@ -62,7 +62,7 @@ def run_to_status(program: str, run: Callable[[], int]) -> int:
 
 
 def main() -> int:
-    """Runs torch-stable-abi."""
+    """Run torch-stable-abi."""
     parser = argparse.ArgumentParser(
         prog="torch-stable-abi", formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(

@@ -39,7 +39,7 @@ def read_toml(path: Path) -> dict:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all; of several that write at once, the last one's
+    """Write a file whole or not at all; of several that write at once, the last one's
     stays. Where `path` is a link, a file takes its place, and what it led to is left
     as it is."""
     with _part_of(path) as part:
@@ -47,14 +47,14 @@ def write_file(path: Path, text: str) -> None:
 
 
 def copy_file(source: Path, path: Path) -> None:
-    """Copies a file whole or not at all."""
+    """Copy a file whole or not at all."""
     with _part_of(path) as part:
         shutil.copy(source, part)
 
 
 @contextlib.contextmanager
 def _part_of(path: Path) -> Iterator[Path]:
-    """Yields a name that nobody else uses, in the same folder. What is written there
+    """Yield a name that nobody else uses, in the same folder. What is written there
     becomes `path`; if it cannot be, the error names `path`, and nothing is left."""
     part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:

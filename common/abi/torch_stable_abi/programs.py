@@ -43,7 +43,7 @@ class Superseded(Exception):
 def run(command: list, superseded: Callable[[], bool] = lambda: False,
         title: str = "", timeout: float = math.inf,
         **options) -> subprocess.CompletedProcess:
-    """Runs to the end, unless it is superseded; output and errors come back as
+    """Run to the end, unless it is superseded; output and errors come back as
     one text. Raises TimeoutExpired after `timeout` seconds."""
     start = time.monotonic()
     with subprocess.Popen(
@@ -91,7 +91,7 @@ def look_for_full_disk(text: str) -> None:
 
 
 def run_shown(title: str, command: list, **options) -> None:
-    """Runs a long step; on a terminal its progress is shown. If it fails, so
+    """Run a long step; on a terminal its progress is shown. If it fails, so
     are its last lines."""
     shown = sys.stderr.isatty()
     start = time.monotonic()

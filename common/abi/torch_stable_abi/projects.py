@@ -9,7 +9,7 @@ from torch_stable_abi.programs import CannotRun, run
 
 
 def find_library(given: str) -> Path:
-    """Returns the library itself; of a folder with a CMakeLists.txt, the library that
+    """Return the library itself; of a folder with a CMakeLists.txt, the library that
     it makes."""
     path = Path(given).resolve()
     if not path.exists():
@@ -31,13 +31,13 @@ def find_library(given: str) -> Path:
 
 
 def by_place(folder: Path) -> str:
-    """Returns the folder's name, and what tells it from another folder of that name."""
+    """Return the folder's name, and what tells it from another folder of that name."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     return f"{folder.name}-{digest}"
 
 
 def library_of(build: Path) -> Path | None:
-    """Returns the shared library that a build has made: the workbook's probe if there
+    """Return the shared library that a build has made: the workbook's probe if there
     is one, since that holds the library's code."""
     probe = build / "libprobe.so"
     if probe.exists():

@@ -50,7 +50,7 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
           at: str | None = None,
           tell: Callable[[Verdict], None] = lambda verdict: None,
           ready: Tests | None = None) -> Verdict:
-    """Returns the verdict on `folder` as an implementation of `chapter`. `tell` hears
+    """Return the verdict on `folder` as an implementation of `chapter`. `tell` hears
     before of the step `at`, by default the first that did not pass last time. A save
     meanwhile makes it begin anew. `ready` are tests that were begun before; they go on,
     for the next check.
@@ -72,7 +72,7 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
 
 
 def leave_out_environment() -> None:
-    """Removes what would change how a check compiles, or what its sanitizers
+    """Remove what would change how a check compiles, or what its sanitizers
     report, from this process's environment, and says so."""
     for name in NOT_OURS:
         if os.environ.pop(name, None) is not None:
@@ -82,7 +82,7 @@ def leave_out_environment() -> None:
 
 def begin_tests(chapter: Chapter, folder: Path, kept: Tests | None,
                 lasting: bool = False) -> Tests | None:
-    """Returns the tests of an implementation, begun before it is saved: `kept`, or new
+    """Return the tests of an implementation, begun before it is saved: `kept`, or new
     ones if those are of another, of an older build, or have ended."""
     leave_out_environment()
     test, build = _test_of(chapter), implementation_build(folder)
@@ -155,7 +155,7 @@ class Attempt:
         self.seconds: dict[str, float] = {}
 
     def judge(self, tell: Callable[[Verdict], None], said: str) -> Verdict:
-        """Builds and tests it. `tell` hears of the step that the learner is at; the
+        """Build and tests it. `tell` hears of the step that the learner is at; the
         compiler `said` this of what is built already."""
         start = time.monotonic()
         found = self._build(said)
@@ -173,7 +173,7 @@ class Attempt:
         return found
 
     def _test(self, tell: Callable[[Verdict], None]) -> Finding:
-        """Runs the step that the learner is at and tells of it, then the others.
+        """Run the step that the learner is at and tells of it, then the others.
         Returns what is found of the first step that does not pass."""
         if library_of(self.tests.build) is None:
             return Finding("link", ["no shared library was built"])
@@ -208,7 +208,7 @@ class Attempt:
         return Finding(PASS, log=run.text)
 
     def _locate_leak(self, found: Finding) -> Finding:
-        """Returns a leak with its line, by a run that unwinds slowly; another finding
+        """Return a leak with its line, by a run that unwinds slowly; another finding
         as it is."""
         if found.kind != "leak" or found.step is None:
             return found
@@ -221,7 +221,7 @@ class Attempt:
             slow.end()
 
     def _write_verdict(self, found: Finding) -> Verdict:
-        """Writes the log, and returns what is told of a finding."""
+        """Write the log, and returns what is told of a finding."""
         log = self.tests.build / "log.txt"
         log.write_text(found.log)
         file, line = found.place or self.source.place(found.step or self.at)
@@ -237,7 +237,7 @@ class Attempt:
 @contextlib.contextmanager
 def _begin_first_build(chapter: Chapter, folder: Path, build: Path
                        ) -> Iterator[Future[str]]:
-    """Builds an implementation that was never built, meanwhile: the compiler has a core
+    """Build an implementation that was never built, meanwhile: the compiler has a core
     for each. Yields what it says; what is wrong is judged later."""
     def build_it() -> str:
         if (build / "build.ninja").exists() or chapter.steps_in_python.exists():
@@ -250,7 +250,7 @@ def _begin_first_build(chapter: Chapter, folder: Path, build: Path
 
 
 def times_saved(folder: Path) -> dict[Path, int]:
-    """Returns when each file of an implementation was saved."""
+    """Return when each file of an implementation was saved."""
     times = {}
     for path in source_files(folder):
         with contextlib.suppress(FileNotFoundError):  # renamed by an editor
@@ -259,7 +259,7 @@ def times_saved(folder: Path) -> dict[Path, int]:
 
 
 def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
-    """Returns how the learner's steps stood at the last check, and whether the files
+    """Return how the learner's steps stood at the last check, and whether the files
     have changed since. Builds nothing."""
     known, verdict = _read_kept(implementation_build(chapter.mine))
     test = _test_of(chapter)
@@ -269,12 +269,12 @@ def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
 
 
 def was_checked(chapter: Chapter) -> bool:
-    """Returns whether the learner's copy ever was."""
+    """Return whether the learner's copy ever was."""
     return _read_kept(implementation_build(chapter.mine))[1] is not None
 
 
 def _read_kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
-    """Returns the sums of the files that were checked last, and the verdict on
+    """Return the sums of the files that were checked last, and the verdict on
     them."""
     kept = read_json(build / "verdict.json")
     with contextlib.suppress(KeyError, TypeError):  # of another version
@@ -289,7 +289,7 @@ def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
 
 
 def _sum(path: Path) -> str:
-    """Returns what changes when a file does. A file that is too large for a source is
+    """Return what changes when a file does. A file that is too large for a source is
     not read: its size and time tell."""
     stat = path.stat()
     if stat.st_size > READ_BYTES:
@@ -299,7 +299,7 @@ def _sum(path: Path) -> str:
 
 def _find_older(built: float, folder: Path, known: dict[str, str],
                 files: dict[str, str]) -> list[Path]:
-    """Returns those of the changed files that are older than the build. A backup that
+    """Return those of the changed files that are older than the build. A backup that
     is brought back is, and would not be built again."""
     return [folder / name for name, digest in files.items()
             if name and known.get(name) != digest and
@@ -313,7 +313,7 @@ def _test_of(chapter: Chapter) -> Path:
 
 
 def build_test(chapter: Chapter) -> Path:
-    """Returns the chapter's test, and builds it first unless it is newer than all that
+    """Return the chapter's test, and builds it first unless it is newer than all that
     it is made of."""
     test = _test_of(chapter)
     if test.suffix == ".py":

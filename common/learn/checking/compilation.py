@@ -23,7 +23,7 @@ REQUIRED = re.compile(r"^(\S.*?):(\d+):\d+: +required from", re.M)
 
 def build(source: Source, folder: Path, superseded: Callable[[], bool],
           said: str = "") -> tuple[Finding | None, list[str]]:
-    """Builds an implementation in `folder`. Returns what is wrong, or None, and the
+    """Build an implementation in `folder`. Returns what is wrong, or None, and the
     warnings, also those that the compiler `said` of what is built already."""
     result = configure(source.chapter, source.folder, folder)
     if result is not None and result.returncode != 0:
@@ -41,7 +41,7 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
 
 
 def find_error(source: Source, text: str) -> Finding | None:
-    """Returns what a build that failed has said: of CMake, the compiler, the linker."""
+    """Return what a build that failed has said: of CMake, the compiler, the linker."""
     if "CMake Error" in text:
         return _find_cmake_error(source, text)
     found = _find_compiler_error(source, text)
@@ -55,7 +55,7 @@ def find_error(source: Source, text: str) -> Finding | None:
 
 
 def _find_warnings(source: Source, text: str) -> list[str]:
-    """Returns the first warning of each line, with how often it came: once an
+    """Return the first warning of each line, with how often it came: once an
     instantiation. What is given may be unused as yet."""
     found = [(f"{Path(file).name}:{line}", warning) for file, line, warning in
              re.findall(r"^(\S.*?):(\d+):\d+: warning: (.*)", text, re.M)
@@ -77,7 +77,7 @@ def _find_cmake_error(source: Source, text: str) -> Finding:
 
 def _find_compiler_error(source: Source, text: str
                          ) -> tuple[Path, int, list[str]] | None:
-    """Returns the first error that the learner's own lines led to, at these; else the
+    """Return the first error that the learner's own lines led to, at these; else the
     first error."""
     errors = list(ERROR.finditer(text))
     ends = [0, *(error.end() for error in errors)]

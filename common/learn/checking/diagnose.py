@@ -23,7 +23,7 @@ ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
 
 
 def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
-    """Returns what a run of a step has shown; `case` is the one that failed in it."""
+    """Return what a run of a step has shown; `case` is the one that failed in it."""
     if case is None:
         names = [case.name[len(step) + 1:] for case in run.cases or []]
         remarks = [note for case in run.cases or [] for note in case.notes]
@@ -53,7 +53,7 @@ def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
 
 def diagnose_loading(source: Source, step: str, run: Run, began: bool
                      ) -> Finding | None:
-    """Returns why the library does not load, or None if it does. `began` says whether
+    """Return why the library does not load, or None if it does. `began` says whether
     the tests did: then the process ended while it loaded the library. Where no line is
     to blame, the finding is of `step`."""
     refused = re.search(r"^the library does not load: (.*)", run.text, re.M)
@@ -65,7 +65,7 @@ def diagnose_loading(source: Source, step: str, run: Run, began: bool
 
 
 def diagnose_leak(source: Source, finding: Finding, text: str) -> Finding:
-    """Returns a leak with the place of what leaks, from the text of a run that unwound
+    """Return a leak with the place of what leaks, from the text of a run that unwound
     the stack of each allocation."""
     leaks = re.findall(
         r"^(?:Direct|Indirect) leak of (\d+) byte.* in (\d+) object.*\n"
@@ -109,7 +109,7 @@ def _find_first_use(source: Source, word: str) -> tuple[Path, int] | None:
 
 
 def _diagnose_registration(source: Source, step: str, run: Run) -> Finding:
-    """Returns what ended the process: registration runs at load, and nothing can catch
+    """Return what ended the process: registration runs at load, and nothing can catch
     what it throws."""
     kind, message, place = _diagnose_crash(source, run)
     if kind != "timeout":
@@ -129,7 +129,7 @@ def _diagnose_registration(source: Source, step: str, run: Run) -> Finding:
 
 def _find_place(source: Source, failure: Failure, step: str, run: Run
                 ) -> tuple[Path, int] | None:
-    """Returns the place of a check that failed: where Python raised, where another
+    """Return the place of a check that failed: where Python raised, where another
     step's code threw, where a compiler that the test asks stopped, or where the check
     says."""
     raised = source.nearest(python_frames(run.text))
@@ -146,7 +146,7 @@ def _find_place(source: Source, failure: Failure, step: str, run: Run
 
 
 def _find_learner_output(run: Run) -> list[str]:
-    """Returns the lines that the learner's code printed: what comes before the
+    """Return the lines that the learner's code printed: what comes before the
     sanitizer or the test program speaks."""
     text = run.text
     if run.of_pytest:  # it shows what a test has printed
@@ -157,7 +157,7 @@ def _find_learner_output(run: Run) -> list[str]:
 
 
 def _format_for_log(failure: Failure) -> str:
-    """Returns all of a failure, with the line of the test."""
+    """Return all of a failure, with the line of the test."""
     return "\n  ".join(filter(None, [
         f"{short(Path(failure.file))}:{failure.line}" if failure.file else "",
         failure.subcase, failure.expression, failure.values, failure.exception,
@@ -166,7 +166,7 @@ def _format_for_log(failure: Failure) -> str:
 
 def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
                     ) -> tuple[str, list[str]]:
-    """Returns kind and message of a check that failed: "todo" as long as the step
+    """Return kind and message of a check that failed: "todo" as long as the step
     is not done."""
     for said in (failure.exception, failure.values, failure.expression,
                  *failure.context):
@@ -188,7 +188,7 @@ def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
 
 def _diagnose_crash(source: Source, run: Run
                     ) -> tuple[str, list[str], tuple[Path, int] | None]:
-    """Returns kind, message and place of what ended the process within a case: a
+    """Return kind, message and place of what ended the process within a case: a
     sanitizer, a signal, a limit."""
     text = run.text
     place = source.nearest(_find_statements(source, text))
@@ -220,7 +220,7 @@ def _diagnose_crash(source: Source, run: Run
 
 def _find_caller(source: Source, text: str, place: tuple[Path, int] | None
                  ) -> list[str]:
-    """Returns the call that may have passed a wrong address, as a line of text, if the
+    """Return the call that may have passed a wrong address, as a line of text, if the
     learner wrote it in the same step: an earlier step's call has passed."""
     if not place:
         return []
@@ -239,7 +239,7 @@ def _find_caller(source: Source, text: str, place: tuple[Path, int] | None
 
 
 def _find_statements(source: Source, text: str) -> list[tuple[str, str | int]]:
-    """Returns the frames of a stack as (file, line). A frame at a closing brace calls a
+    """Return the frames of a stack as (file, line). A frame at a closing brace calls a
     destructor, or is all that is left of a function that may not throw: in its place
     stands the last line of its block that the learner wrote. The frames that an
     exception passes are skipped, since they only tidy up."""
@@ -255,7 +255,7 @@ def _find_statements(source: Source, text: str) -> list[tuple[str, str | int]]:
 
 
 def _lines_of_block(file: str, line: int) -> list[int]:
-    """Returns the lines of the block whose } is at this line, from its end; of another
+    """Return the lines of the block whose } is at this line, from its end; of another
     line none."""
     lines = Path(file).read_text(errors="replace").splitlines()[:line]
     end = lines.pop()
@@ -272,7 +272,7 @@ def _indent(line: str) -> int:
 
 
 def _find_last_statement(file: Path, line: int) -> int:
-    """Returns the line of the last statement before the } where variables die."""
+    """Return the line of the last statement before the } where variables die."""
     lines = file.read_text(errors="replace").splitlines()
     while line > 1 and lines[line - 1].strip() in ("", "}"):
         line -= 1
@@ -280,7 +280,7 @@ def _find_last_statement(file: Path, line: int) -> int:
 
 
 def _describe_bad_access(said: str, text: str) -> list[str]:
-    """Returns what AddressSanitizer saw, in lines of few words."""
+    """Return what AddressSanitizer saw, in lines of few words."""
     if said.startswith("stack-overflow"):
         return ["the stack is full: does a function call itself?"]
     message = [re.sub(r" on address.*", "", said)]

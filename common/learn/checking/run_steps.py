@@ -23,13 +23,13 @@ class StepRunner:
         self.remarks: list[str] = []  # of cases that passed
 
     def run(self, steps: list[str]) -> Run:
-        """Runs these steps in one process."""
+        """Run these steps in one process."""
         run = self.tests.run(steps)
         self._keep(steps, run)
         return run
 
     def run_all(self, steps: list[str]) -> None:
-        """Runs these steps in as few processes as possible: in another one what comes
+        """Run these steps in as few processes as possible: in another one what comes
         after a case that ended its process, and each step in its own if something
         leaks."""
         while steps:
@@ -47,7 +47,7 @@ class StepRunner:
             steps = left
 
     def rerun_alone(self, step: str) -> Outcome | None:
-        """Runs a step that did not pass in a process of its own, so that it is blamed
+        """Run a step that did not pass in a process of its own, so that it is blamed
         for its own output only. Returns None if it passes: unless the time had ended
         it, what fails after others only is wrong too."""
         before = self.failed.pop(step, None)
@@ -62,7 +62,7 @@ class StepRunner:
         return None
 
     def _keep(self, steps: list[str], run: Run) -> None:
-        """Keeps how these steps stand after a run. A leak is that of a single one."""
+        """Keep how these steps stand after a run. A leak is that of a single one."""
         if "LeakSanitizer has encountered a fatal" in run.text:
             self.notes[:] = ["leaks were not checked: no LeakSanitizer here"]
         for step in steps:

@@ -30,7 +30,7 @@ class Source:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
     def find_named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
-        """Returns the line that LOOK_AT names; None as long as something of the step is
+        """Return the line that LOOK_AT names; None as long as something of the step is
         undone in that file."""
         file = (self.folder / name).resolve()
         here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
@@ -50,7 +50,7 @@ class Source:
         return Path(file).resolve().is_relative_to(self.folder)
 
     def step_at(self, file: Path | str, line: int) -> str | None:
-        """Returns the step that a line belongs to. A given line belongs to the step
+        """Return the step that a line belongs to. A given line belongs to the step
         that ends above it, as where a ; is missing."""
         file = Path(file).resolve()
         name = str(file.relative_to(self.folder)) if self.owns(file) else ""
@@ -65,7 +65,7 @@ class Source:
         return above
 
     def _blocks(self, file: Path) -> list[tuple[bool, range, range]]:
-        """Returns the blocks of a file: whether it equals the starter's, the starter's
+        """Return the blocks of a file: whether it equals the starter's, the starter's
         lines, counted from 0, and the lines in their place, counted from 1."""
         starter = self.chapter.starter_files().get(
             str(file.relative_to(self.folder))) if self.owns(file) else None
@@ -79,12 +79,12 @@ class Source:
         return [(old, new) for equal, old, new in self._blocks(file) if not equal]
 
     def wrote(self, file: Path | str, line: int) -> bool:
-        """Returns whether a line is the learner's, not the starter's."""
+        """Return whether a line is the learner's, not the starter's."""
         return self.owns(file) and any(
             line in new for _, new in self._changes(Path(file).resolve()))
 
     def is_left(self, file: Path, line: int) -> bool:
-        """Returns whether a line is the starter's and a step is to change it."""
+        """Return whether a line is the starter's and a step is to change it."""
         name = str(file.relative_to(self.folder))
         return any(h.file == name and
                    h.begin <= old.start + line - new.start < h.end
@@ -93,7 +93,7 @@ class Source:
 
     def nearest(self, places: Iterable[tuple[str, str | int]]
                 ) -> tuple[Path, int] | None:
-        """Returns the place to show, of places from the fault outwards: the first line
+        """Return the place to show, of places from the fault outwards: the first line
         that the learner wrote or still has to change; else the first line of a file
         that they edit; else the first line of the implementation."""
         mine = [(Path(file).resolve(), int(line or 0)) for file, line in places
@@ -105,7 +105,7 @@ class Source:
 
 def places_of_step(chapter: Chapter, folder: Path, id: str,
                    sentence: str = "") -> list[Place]:
-    """Returns where a step is edited: at its TODOs, or where they were in the starter.
+    """Return where a step is edited: at its TODOs, or where they were in the starter.
     If the sentence that says what is wrong begins with a name, the place of this name
     comes first. Then comes what is left to do, first in the file that the sheet names,
     then what was saved last."""
@@ -137,7 +137,7 @@ def place_of_step(chapter: Chapter, folder: Path, id: str,
 
 
 def _distance(lines: list[str], line: int, name: re.Pattern) -> int:
-    """Returns how far the nearest line with the name is, with no line between that is
+    """Return how far the nearest line with the name is, with no line between that is
     empty or begins with }."""
     found = []
     for step in (-1, 1):
@@ -150,7 +150,7 @@ def _distance(lines: list[str], line: int, name: re.Pattern) -> int:
 
 
 def _line_now(old: list[str], new: list[str], at: int) -> int:
-    """Returns where line `at` of `old`, counted from 0, is in `new`, counted from 1."""
+    """Return where line `at` of `old`, counted from 0, is in `new`, counted from 1."""
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, i1, i2, j1, _ in matcher.get_opcodes():
         if i1 <= at < i2:
@@ -159,10 +159,10 @@ def _line_now(old: list[str], new: list[str], at: int) -> int:
 
 
 def python_frames(text: str) -> list[tuple[str, str]]:
-    """Returns file and line of each frame of a traceback, from the fault outwards."""
+    """Return file and line of each frame of a traceback, from the fault outwards."""
     return re.findall(r'^ +File "(.*?)", line (\d+)', text, re.M)[::-1]
 
 
 def frames(text: str) -> list[tuple[str, str]]:
-    """Returns file and line of each frame of a sanitizer's stack; "" for no line."""
+    """Return file and line of each frame of a sanitizer's stack; "" for no line."""
     return re.findall(r"^ *#\d+ .*? (/[^\n:()]*)(?::(\d+))?(?::\d+)?$", text, re.M)

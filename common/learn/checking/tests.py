@@ -74,7 +74,7 @@ class Tests:
             (self.lasting or not self.asked)
 
     def run(self, steps: Sequence[str]) -> Run:
-        """Runs the cases of these steps. Those of the whole chapter are for
+        """Run the cases of these steps. Those of the whole chapter are for
         ./workbook test. A process that ends before it has said, by the key of this
         run, that it ran all of them has not ended its last case, whatever the report
         says, nor has one that failed without a failure in the report: the code that
@@ -116,7 +116,7 @@ class Tests:
             env=self.environment)
 
     def _wait(self, limit: int, key: str) -> tuple[int, bytes]:
-        """Returns the status of what runs now, and all that it printed, the middle of
+        """Return the status of what runs now, and all that it printed, the middle of
         too much left out."""
         end_of_run = re.compile(rf"\n?\0ended (-?\d+) {key}\n\Z".encode())
         assert self.process and self.process.stdout

@@ -41,7 +41,7 @@ def list_files(*options: str) -> list[str]:
 
 
 def files_to_pack(more: list[str]) -> list[str]:
-    """Returns the files that git tracks, and those of `more`. The rest of the checkout
+    """Return the files that git tracks, and those of `more`. The rest of the checkout
     may be the work of people, their results, or an older archive."""
     tracked, untracked = list_files(), list_files("--others", "--exclude-standard")
     for name in more:
@@ -67,7 +67,7 @@ def fetch_wheels(folder: Path, without: list[str]) -> None:
 
 
 def fetch_torch(pip: list, folder: Path) -> str:
-    """Returns the name of the set that this torch needs."""
+    """Return the name of the set that this torch needs."""
     torch = re.findall(r"^torch==\S+", (REQUIREMENTS / "torch.in").read_text(), re.M)[0]
     print(f"Fetching {torch} for CPU (about 0.2 GB)", file=sys.stderr)
     if run_program([*pip, "--no-deps", "--index-url", CPU, "--retries", "0",

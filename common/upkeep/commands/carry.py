@@ -19,7 +19,7 @@ OF_THEIR_OWN = {
 
 
 def carried() -> Iterator[tuple[Path, list[Path]]]:
-    """Yields each file that is carried: the owner's, and the copies."""
+    """Yield each file that is carried: the owner's, and the copies."""
     by_name: dict[str, list[Path]] = {}
     for path in sorted(SOLUTIONS.glob("*/**/*")):
         chapter = path.relative_to(SOLUTIONS).parts[0]

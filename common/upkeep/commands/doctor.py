@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the table; status 1 if something that is needed is missing."""
+    """Print the table; status 1 if something that is needed is missing."""
     missing = 0
     for name, found, state, note in _rows():
         colour = {"ok": "32", "missing": "31;1"}.get(state, "33")

@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_rows(file: Path, rows: list[dict]) -> None:
-    """Writes all rows in place of what was there, where a link leads."""
+    """Write all rows in place of what was there, where a link leads."""
     write_file(Path(os.path.realpath(file)), as_json(rows))
 
 

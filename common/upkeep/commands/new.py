@@ -64,7 +64,7 @@ def why_not(name: str) -> str | None:
 
 
 def locked_packages() -> set[str]:
-    """Returns the packages of PyPI that the workbook downloads, which a learner's
+    """Return the packages of PyPI that the workbook downloads, which a learner's
     environment is likely to have."""
     return {name for file in lock_files().values()
             for name in re.findall(r"^([\w.-]+)==", file.read_text(), re.M)}

@@ -79,7 +79,7 @@ FAKES = {
 
 
 def try_out(attempt, expected=None) -> str:
-    """Returns "ok", "wrong" or "refused: why"."""
+    """Return "ok", "wrong" or "refused: why"."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

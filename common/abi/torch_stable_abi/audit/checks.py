@@ -190,7 +190,7 @@ def _calls(library: Library, floor: str | None, add) -> None:
 
 
 def _namespaces(library: Library) -> tuple[set[str], set[str], set[str]]:
-    """Returns the namespaces that the library defines ops in, those that it has
+    """Return the namespaces that the library defines ops in, those that it has
     kernels for, and the macros that stand for one of either. The name in a symbol
     is what the author wrote; it is a namespace if it is a string of the library
     too."""

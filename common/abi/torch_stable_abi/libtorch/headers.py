@@ -68,7 +68,7 @@ class Entry:
 
 
 def read_surface(roots: dict[int, Path]) -> list[Entry]:
-    """Returns the names in `roots`, {minor version: TORCH_ROOT}, in order. A name
+    """Return the names in `roots`, {minor version: TORCH_ROOT}, in order. A name
     that a later version dropped is among them."""
     newest = max(roots)
     tasks = [(minor, minor, DEFINES) for minor in sorted(roots)] + \
@@ -107,7 +107,7 @@ def _parse_task(roots, task) -> set[Name]:
 
 
 def parse(include: Path, target: int, defines: Iterable[str] = ()) -> set[Name]:
-    """Returns the names that the headers in `include` declare for target
+    """Return the names that the headers in `include` declare for target
     2.`target` with the macros `defines`."""
     from clang.cindex import Index
     headers = sorted(path.relative_to(include) for folder in FOLDERS
@@ -163,7 +163,7 @@ def _members(cursor, name: list[str], header: str) -> Iterator[Name]:
 
 
 def _header(cursor, include: Path) -> str:
-    """Returns the header of the stable surface that the cursor is in, or ""."""
+    """Return the header of the stable surface that the cursor is in, or ""."""
     file = cursor.location.file
     path = file.name.removeprefix(f"{include}/") if file else ""
     return path if path.startswith(FOLDERS) else ""

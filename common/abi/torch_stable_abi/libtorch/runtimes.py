@@ -67,7 +67,7 @@ def whole(version: str, machine: str = HERE) -> bool:
 
 
 def fetch(version: str, machine: str = HERE) -> None:
-    """Raises CannotRun if that fails, and then leaves nothing of it behind."""
+    """Raise CannotRun if that fails, and then leaves nothing of it behind."""
     folder = _folder(version, machine)
     try:
         with locked(CACHE):

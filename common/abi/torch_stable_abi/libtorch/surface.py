@@ -108,7 +108,7 @@ def _has(overload: str, version: str) -> bool:
 
 
 def record() -> None:
-    """Writes names.tsv and surface.json. Wants every version of versions.txt to be
+    """Write names.tsv and surface.json. Wants every version of versions.txt to be
     here."""
     write_names(headers.read_surface(
         {numbers(v)[1]: runtimes.root(v) for v in listed()}))

@@ -22,7 +22,7 @@ LINKED = ["-shared", "-Wl,--gc-sections", "-ldl", "-lpthread"]
 
 
 def library() -> Path:
-    """Returns the library for the torch that is here. One is kept for each state of
+    """Return the library for the torch that is here. One is kept for each state of
     its sources, compiler and headers."""
     cxx = os.environ.get("CXX", "c++")
     built = CACHE / "trace" / _digest(cxx) / "libtrace.so"
