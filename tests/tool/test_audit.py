@@ -71,10 +71,11 @@ def stable(build):
 
 @pytest.fixture
 def wheel(tmp_path):
-    def make(library, tags="py3-none-manylinux_2_40_x86_64", requires="torch>=2.10"):
+    def make(library, tags="py3-none-manylinux_2_40_x86_64", requires="torch>=2.10",
+             name="libone.so"):
         path = tmp_path / f"one-1.0-{tags}.whl"
         with zipfile.ZipFile(path, "w") as archive:
-            archive.write(library, "one/libone.so")
+            archive.write(library, f"one/{name}")
             archive.writestr("one-1.0.dist-info/METADATA",
                              f"Name: one\nRequires-Dist: {requires}\n")
         return path
@@ -253,6 +254,17 @@ def test_a_wheel_says_abi3(audit, build, wheel):
         library = build(*FAULTS[fault])
         path = wheel(library, "cp310-abi3-linux_x86_64")
         assert said in str(audit(path)["Python"])
+
+
+@pytest.mark.parametrize("tag", ["cp310-abi3", "py3-none"])
+def test_a_module_that_one_python_finds(audit, build, wheel, tag):
+    library = build(*FAULTS["the limited API of 3.11"])
+    name = "one.cpython-310-x86_64-linux-gnu.so"
+    path = wheel(library, f"{tag}-linux_x86_64", name=name)
+    assert "FAIL CPython 3.10 alone finds a module of this name" in \
+        str(audit(path)["Python"])
+    path = wheel(library, "cp310-cp310-linux_x86_64", name=name)
+    assert "FAIL" not in str(audit(path)["Python"])
 
 
 def test_a_wheel_says_more_or_less_of_python_than_is_so(

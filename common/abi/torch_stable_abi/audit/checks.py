@@ -298,8 +298,13 @@ def _python(library: Library, subject: Subject, add) -> str:
     added = {s.name: of.added for s, of in [*FUNCTIONS.items(), *DATAS.items()]}
     private = sorted(n for n in used if n not in added)
     claims = [p for p, a, _ in subject.tags if a == "abi3"]
+    one = re.search(r"\.cpython-3(\d+)", library.name)
+    many = [f"{p}-{a}" for p, a, _ in subject.tags if a in ("abi3", "none")]
+    if one and many:  # whatever it uses: no other Python looks for this name
+        add(Line("Python", FAIL, f"CPython 3.{one[1]} alone finds a module of this "
+                 f"name, though the wheel says {many[0]}", private))
+        return "one"
     if private:
-        one = re.search(r"\.cpython-3(\d+)", library.name)
         any_python = [p for p, a, _ in subject.tags if a == "none"]
         false = ".abi3." in library.name or claims and not one
         add(Line("Python", FAIL if false or any_python else NOTE, (
