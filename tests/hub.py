@@ -42,7 +42,7 @@ def python(code, *arguments, check=True, **environment):
 
 
 def told(code, *arguments, **environment):
-    """The exit status of python(), and what is printed."""
+    """Return the exit status of python(), and what is printed."""
     done = python(code, *arguments, check=False, **environment)
     return done.returncode, done.stdout
 

@@ -63,7 +63,7 @@ def no_worse(formula):
 
 
 def relaxed(text: str) -> str:
-    """The suite's text with CHANGES made, which are printed."""
+    """Return the suite's text with CHANGES made, which are printed."""
     new = text
     for pattern, replacement, places in CHANGES:
         new, found = re.subn(pattern, replacement, new, flags=re.M)

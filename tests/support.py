@@ -23,7 +23,7 @@ from torch_stable_abi.projects import library_of
 
 
 def passes(*command, **options) -> str:
-    """What a program prints; fails with it if the status is not 0."""
+    """Return what a program prints; fails with it if the status is not 0."""
     done = subprocess.run(
         list(map(str, command)), text=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -33,7 +33,7 @@ def passes(*command, **options) -> str:
 
 
 def checkout_files(*patterns: str) -> list[str]:
-    """What git has or would take: what is to be committed counts as well."""
+    """Return what git has or would take: what is to be committed counts as well."""
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard",
          *patterns], cwd=ROOT, text=True, capture_output=True,
@@ -58,7 +58,7 @@ def copy_set_up(folder: Path) -> None:
 
 
 def at_once(*calls):
-    """The results of calls that each wait for a compiler."""
+    """Return the results of calls that each wait for a compiler."""
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(*call) for call in calls]
         return [future.result() for future in futures]
@@ -147,7 +147,7 @@ def until(child: pexpect.spawn, text: str, seconds: float = 120) -> str:
 
 
 def ended(child: pexpect.spawn) -> tuple[int, str]:
-    """The exit status, and what is printed until then."""
+    """Return the exit status, and what is printed until then."""
     child.expect(pexpect.EOF)
     child.wait()
     return child.exitstatus, child.before
@@ -157,7 +157,7 @@ def ended(child: pexpect.spawn) -> tuple[int, str]:
 
 
 def bare_environment(folder: Path) -> Path:
-    """The bin/ of a Python environment that sees the torch, pip and the build
+    """Return the bin/ of a Python environment that sees the torch, pip and the build
     tools that are here, and nothing of the workbook."""
     venv.create(folder)
     site, = folder.glob("lib/python*/site-packages")

@@ -108,7 +108,7 @@ def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
 
 
 def implementation_build(folder: Path) -> Path:
-    """The build folder of an implementation: my-01_..., or by its place."""
+    """Return the build folder of an implementation: my-01_..., or by its place."""
     folder = folder.resolve()
     if folder.parent == MINE:
         return BUILD / "learn" / f"my-{folder.name}"
@@ -123,7 +123,7 @@ def refuse_odd_name(folder: Path) -> None:
 
 def configure(chapter: Chapter, folder: Path,
               build: Path) -> subprocess.CompletedProcess | None:
-    """Configures an implementation as a project of its own, if need be."""
+    """Configure an implementation as a project of its own, if need be."""
     refuse_odd_name(folder)
     python = chapter.steps_in_python.exists()  # its product is the build as it is
     cxx = chosen_compiler() if python else compiler()
@@ -157,7 +157,7 @@ def configure(chapter: Chapter, folder: Path,
 
 
 def build_plain(chapter: Chapter, builds: Path, type: str) -> Path:
-    """The learner's, as their users build it: without sanitizers."""
+    """Build the learner's extension as their users build it: without sanitizers."""
     open_chapter(chapter)
     build = builds / f"my-{chapter.name}"
     words: list = ["cmake", "-G", "Ninja", "-S", chapter.mine, "-B", build,

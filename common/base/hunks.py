@@ -38,8 +38,8 @@ def hunks(chapter: Chapter) -> list[Hunk]:
 
 
 def starter_with(chapter: Chapter, last: str) -> dict[str, str]:
-    """The starter's files with the solution's hunks of all steps up to `last`
-    (a step's id, or "" for none)."""
+    """Return the starter's files with the solution's hunks of all steps up to `last` (a
+    step's id, or "" for none)."""
     texts = {name: path.read_text().splitlines(keepends=True)
              for name, path in chapter.starter_files().items()}
     for hunk in reversed(hunks(chapter)):

@@ -8,6 +8,6 @@ MINE = ROOT / "my"
 
 
 def read_source(path: Path) -> str:
-    """The text of a learner's file, to look at. Bytes that are no UTF-8, such as those
-    of a Latin-1 comment, become U+FFFD."""
+    """Return the text of a learner's file, to look at. Bytes that are no UTF-8, such as
+    those of a Latin-1 comment, become U+FFFD."""
     return path.read_text(encoding="utf-8", errors="replace")

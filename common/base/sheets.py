@@ -45,7 +45,7 @@ class Chapter:
         return ROOT / "solutions" / self.name
 
     def starter_files(self) -> dict[str, Path]:
-        """The solution, with the exercise laid over it: {name: file}."""
+        """Return the solution, with the exercise laid over it: {name: file}."""
         return {str(path.relative_to(folder)): path
                 for folder in (self.solution, self.exercise)
                 for path in source_files(folder)}
@@ -72,7 +72,8 @@ class Chapter:
 
 
 def read_sheet(folder: Path) -> Chapter:
-    """A chapter's sheet is the only source of its title, times and steps."""
+    """Return the chapter of a sheet, which is the only source of its title, times and
+    steps."""
     text = (folder / "README.md").read_text()
     title = re.search(r"^# \d\d (.+)$", text, re.M)
     facts = re.search(r"^\| *(\d+) *\| *([\d.]+) *\| *(.+?) *\|$", text, re.M)
@@ -102,7 +103,7 @@ def find_chapter(number: str) -> Chapter:
 
 
 def source_files(folder: Path) -> list[Path]:
-    """What an implementation consists of: its files without the sheet."""
+    """Return what an implementation consists of: its files without the sheet."""
     return sorted(
         path for path in folder.rglob("*")
         if path.is_file() and str(path.relative_to(folder)) not in NO_SOURCES
@@ -113,7 +114,7 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def missing(chapter: Chapter) -> str:
-    """A file that the learner's copy lacks, or ""."""
+    """Return a file that the learner's copy lacks, or ""."""
     return next((name for name in chapter.starter_files()
                  if not (chapter.mine / name).exists()), "")
 

@@ -15,7 +15,7 @@ def hardware() -> dict:
 
 
 def machine() -> dict:
-    """The hardware, with what a benchmark depends on as well."""
+    """Return the hardware, with what a benchmark depends on as well."""
     cpu = set(Path("/proc/cpuinfo").read_text().split())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {**hardware(), "threads": os.cpu_count(),

@@ -13,8 +13,8 @@ def is_done(chapter: Chapter) -> bool:
 
 
 def current_chapter() -> Chapter | None:
-    """The first chapter that is not known to pass; none if all do. Chapter 00
-    is for beginners: who has begun another one is not sent back to it."""
+    """Return the first chapter that is not known to pass; none if all do. Chapter 00 is
+    for beginners: who has begun another one is not sent back to it."""
     first, *others = chapters()
     begun = first.mine.exists() or not any(c.mine.exists() for c in others)
     return next((c for c in (chapters() if begun else others)
@@ -22,14 +22,14 @@ def current_chapter() -> Chapter | None:
 
 
 def following(chapter: Chapter) -> Chapter | None:
-    """The next that is not known to pass, else the first."""
+    """Return the next that is not known to pass, else the first."""
     after = chapters()[chapters().index(chapter) + 1:]
     return next((c for c in after if not (c.mine.exists() and is_done(c))),
                 current_chapter())
 
 
 def step_to_do(chapter: Chapter) -> Step:
-    """The first that did not pass when it was last checked, else the last."""
+    """Return the first that did not pass when it was last checked, else the last."""
     steps, _ = checking.last_states(chapter)
     return chapter.step(next((id for id, state in steps.items()
                               if state != "pass"), chapter.steps[-1].id))

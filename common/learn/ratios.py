@@ -88,7 +88,7 @@ def group_names(listed: str) -> list[str]:
 
 
 def groups(measured: dict) -> list[dict]:
-    """The groups in Google Benchmark's JSON, and their members, in the order of
+    """Return the groups in Google Benchmark's JSON, and their members, in the order of
     their registration."""
     found: dict[str, dict[str, Member]] = {}
     about: dict[str, tuple[str, str, str, int, int]] = {}
@@ -112,7 +112,7 @@ def groups(measured: dict) -> list[dict]:
 
 
 def software(measured: dict) -> dict:
-    """What only the program knows of itself, and nothing else of Google
+    """Return what only the program knows of itself, and nothing else of Google
     Benchmark's context: that names the machine, and paths on it."""
     context = measured["context"]
     return {"compiler": context["compiler"].strip(),

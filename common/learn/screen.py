@@ -57,7 +57,7 @@ class Keys:
         tty.setcbreak(sys.stdin)
 
     def wait(self, seconds: float) -> str:
-        """The key that is pressed within `seconds`, else ""."""
+        """Return the key that is pressed within `seconds`, else ""."""
         if select.select([sys.stdin], [], [], seconds)[0]:
             return os.read(sys.stdin.fileno(), 1).decode(errors="replace") or "q"
         return ""
@@ -161,7 +161,7 @@ class Telling:
             print("  Looking for the line that made it ...")
 
     def end(self, found: Verdict) -> bool:
-        """True if the learner goes on to another step."""
+        """Return True if the learner goes on to another step."""
         told = self.told
         new = not (told and told.step == found.step)
         if found.passed:

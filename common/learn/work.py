@@ -30,7 +30,7 @@ def hints(chapter: Chapter, id: str) -> list[str]:
 
 
 def hint(chapter: Chapter, id: str, again: str) -> None:
-    """The next hint of a step; after the last, all begins again."""
+    """Show the next hint of a step; after the last, all begins again."""
     seen_file = BUILD / "hints.json"
     seen = read_json(seen_file)
     texts = hints(chapter, id)
@@ -75,7 +75,7 @@ def diff(chapter: Chapter, steps: set[str]) -> bool:
 
 
 def reset(chapter: Chapter, step: str | None = None) -> None:
-    """The starter again, or its lines of one step. What was there is kept, and
+    """Bring the starter back, or its lines of one step. What was there is kept, and
     where is said."""
     kept = MINE / ".backup" / f"{chapter.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if chapter.mine.exists():

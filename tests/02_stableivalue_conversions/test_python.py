@@ -46,7 +46,7 @@ def test_a_big_endian_machine_is_refused():
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """The ops wb02_rows::* of 02_conversions.cpp, as a shared library."""
+    """Return the ops wb02_rows::* of 02_conversions.cpp, as a shared library."""
     library = tmp_path_factory.mktemp("rows") / "librows.so"
     home = os.path.dirname(torch.__file__)
     subprocess.run(

@@ -43,7 +43,7 @@ print("defined" if torch.torch_call_dispatcher(
 
 @functools.cache
 def stand_in() -> Path:
-    """The folder of an empty libtorch_cuda.so. A CUDA wheel's libtorch.so asks
+    """Return the folder of an empty libtorch_cuda.so. A CUDA wheel's libtorch.so asks
     for one, and what is kept of the wheel has none."""
     library = BUILD / "matrix/lib/libtorch_cuda.so"
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -63,9 +63,9 @@ def with_libtorch(version: str, command: list) -> subprocess.CompletedProcess:
 
 
 def build_solution(chapter, version: str) -> Path | str:
-    """The library of a solution built with the headers of a version, or what
-    the compiler said. A warning is an error. Without optimisation, for speed:
-    what a version changes shows all the same."""
+    """Return the library of a solution built with the headers of a version, or what the
+    compiler said. A warning is an error. Without optimisation, for speed: what a
+    version changes shows all the same."""
     if version == runtimes.installed():
         return library_of(BUILD / "release/solutions" / chapter.name) or \
             "no library was built"
@@ -89,7 +89,7 @@ def build_solution(chapter, version: str) -> Path | str:
 
 
 def own_library(library: Path) -> Path:
-    """The solution's own, where `library` is the probe that was built beside."""
+    """Return the solution's own, where `library` is the probe that was built beside."""
     if library.name != "libprobe.so":
         return library
     return next(p for p in sorted(library.parent.glob("*.so")) if p != library)
@@ -113,14 +113,14 @@ def run_test(chapter, library: Path, version: str) -> str:
 
 
 def load_library(library: Path, version: str) -> str:
-    """"loads", or the loader's message."""
+    """Return "loads", or the loader's message."""
     done = with_libtorch(version, [sys.executable, "-c", LOAD, library])
     return "loads" if done.returncode == 0 else \
         done.stdout.strip().replace(f"{library.parent}/", "")
 
 
 def bad_schema(version: str) -> str:
-    """What becomes of a schema that does not parse: "silent" if the library
+    """Return what becomes of a schema that does not parse: "silent" if the library
     loads and merely lacks the op, else what is thrown at load."""
     folder = runtimes.root(version)
     library = BUILD / f"matrix/bad_schema_{version}.so"
@@ -190,7 +190,7 @@ class Matrix:
         return self.result
 
     def runs_of(self, version, library) -> list[str]:
-        """The versions that one build is run on."""
+        """Return the versions that one build is run on."""
         if not isinstance(library, Path):
             return []
         if not needs_libtorch(library):
@@ -237,7 +237,7 @@ class Matrix:
         return rows
 
     def refused(self, libraries, pool):
-        """What a libtorch that is too old says of what an author ships: the
+        """Return what a libtorch that is too old says of what an author ships: the
         library itself, not the test's probe, which may need less."""
         tried = [(c, v) for c in self.chapters for v in self.old
                  if isinstance(libraries[c, self.headers[0]], Path)]

@@ -11,7 +11,7 @@ LIBRARY = BUILD / "release/solutions/03_stack_conventions/libprobe.so"
 
 
 def facts(**environment: str) -> dict:
-    """What the test notes, each as "what: value"."""
+    """Return what the test notes, each as "what: value"."""
     done = subprocess.run(
         [TEST, f"--library={LIBRARY}", "--reporters=xml"], check=True,
         capture_output=True, env={**os.environ, **environment})

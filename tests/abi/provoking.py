@@ -41,9 +41,9 @@ except OSError as error:
 
 
 def cases(error: dict) -> list[dict]:
-    """What is provoked of an entry: its own code, that of each of `also`, and
-    these again by each compiler whose words stand there. The ids are "id",
-    "id.2" and "id nvcc"."""
+    """Return what is provoked of an entry: its own code, that of each of `also`, and
+    these again by each compiler whose words stand there. The ids are "id", "id.2" and
+    "id nvcc"."""
     found = []
     for number, more in enumerate([error, *error.get("also", [])], start=1):
         case = {key: more[key] for key in more if key != "also"}
@@ -84,7 +84,7 @@ def lacks(case: dict) -> str:
 
 @functools.cache
 def folder_of(packages: tuple[str, ...]) -> tempfile.TemporaryDirectory:
-    """Packages of Python, without what they need; deleted at the end."""
+    """Return a folder with packages of Python, without what they need."""
     folder = tempfile.TemporaryDirectory(prefix="errors-packages-")
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps",
@@ -205,7 +205,7 @@ class Provoked:
                {"LD_LIBRARY_PATH": str(root / "lib")})), version)
 
     def said(self, text: str, status: int, version: str) -> dict:
-        """The lines with the message, without folders, times, addresses and
+        """Return the lines with the message, without folders, times, addresses and
         numbers of lines; and the signal that ended it."""
         for path, name in (
                 (self.folder, ""), (runtimes.root(version), "torch/"),

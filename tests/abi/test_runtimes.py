@@ -24,7 +24,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def wheel_of(content, listed):
-    """A download that gives a wheel with these files; `listed` is what its list
+    """Return a download that gives a wheel with these files; `listed` is what its list
     says that they hold."""
     def download(requirement, machine, partial):
         folder = partial / "wheels"

@@ -29,7 +29,7 @@ def compiler(*arguments, code=None):
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """The library with wrong declarations: the compiler takes them."""
+    """Return the library with wrong declarations: the compiler takes them."""
     library = tmp_path_factory.mktemp("planted") / "libplanted.so"
     done = compiler("-shared", "-fPIC",
                     ROOT / "tests/abi/wrong_declarations.cpp", "-o", library,
@@ -81,8 +81,8 @@ def test_what_the_solution_calls_is_right(library):
 
 
 def check_planted(planted, *versions):
-    """The planted errors are rejected and nothing else. Gives what is said of an op
-    whose schema has changed."""
+    """Return the planted errors are rejected and nothing else. Gives what is said of an
+    op whose schema has changed."""
     done = verify(planted, *versions)
     assert done.returncode == 1, done.stderr
     said = dict(re.findall(r"^  (\S+?)\(.*\n((?:    .*\n)+)", done.stdout, re.M))

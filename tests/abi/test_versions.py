@@ -19,7 +19,7 @@ RECORD = "./workbook test -- tests/abi/test_matrix.py --record"
 
 @pytest.fixture
 def copy(tmp_path):
-    """What reads the list, in a folder of its own."""
+    """Return what reads the list, in a folder of its own."""
     for folder in ("common", "docs", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     return tmp_path

@@ -39,7 +39,7 @@ def take(step: Path, source: Path) -> None:
 
 
 def build(step: Path, torch: Path, folder: Path) -> Path:
-    """The step's library."""
+    """Return the step's library."""
     take(step, folder / "source")
     run("cmake", "-G", "Ninja", "-S", folder / "source", "-B",
         folder / "build", f"-DTORCH_ROOT={torch}", "-DCMAKE_CXX_FLAGS=-Werror")
@@ -70,7 +70,7 @@ def test(library: Path) -> str:
 
 
 def all_steps(torch: Path, folder: Path) -> list[dict]:
-    """What each step's library is like; a test runs while the next is built."""
+    """Return what each step's library is like; a test runs while the next is built."""
     rows = []
     with ThreadPoolExecutor(1) as pool:
         for step in STEPS:

@@ -93,7 +93,7 @@ def grouped(rows, key):
 
 
 def accepted(rows, text):
-    """The rows of which the compiler said nothing bad."""
+    """Return the rows of which the compiler said nothing bad."""
     bad = {int(n) for n in re.findall(r"^row_(\d+):\d+:\d+: error", text, re.M)}
     return [row["what"] for i, row in enumerate(rows) if i not in bad]
 
@@ -233,7 +233,8 @@ def test_device_code(row, headers, tmp_path):
 
 
 def types_of(code: str, torch: Path, header: str) -> list[str]:
-    """The dtypes for which a dispatch has a case, as the preprocessor sees it."""
+    """Return the dtypes for which a dispatch has a case, as the preprocessor sees
+    it."""
     done = subprocess.run(
         ["g++", "-std=c++17", "-E", "-P", "-isystem", torch / "include",
          "-xc++", "-"], input=f"#include <{header}>\nint start;\n{code}\n",
@@ -265,7 +266,7 @@ def test_a_row_without_an_error_is_noticed():
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory):
-    """The ops of row_notes.cpp, in the installed torch."""
+    """Return the ops of row_notes.cpp, in the installed torch."""
     torch = pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("notes")
     check, = (row["stable"] for row in ROWS

@@ -51,7 +51,7 @@ assert has("scale_ops::scale", "CPU") and has("scale_ops::scale", "CUDA")
 
 
 def installed(recipe, folder, *settings):
-    """The folder where pip has put the wheel's package."""
+    """Return the folder where pip has put the wheel's package."""
     source = folder / "source"
     for part in ("scale", recipe):
         shutil.copytree(PORTING / part, source, dirs_exist_ok=True)
@@ -92,7 +92,7 @@ def test_one_wheel_is_for_every_python(site):
 
 
 def with_nvcc(version, output, *macros):
-    """What nvcc says of scale.cu, compiled with the headers of this version."""
+    """Return what nvcc says of scale.cu, compiled with the headers of this version."""
     if nvcc.find() is None:
         pytest.skip("no nvcc: the .cu file is not compiled")
     done = subprocess.run(
@@ -183,7 +183,7 @@ __global__ void atomics(float* x, c10::Half* h, int64_t* n) {
 
 
 def device_code(version, folder, code, *options):
-    """What nvcc says of the code, compiled with the headers of this version."""
+    """Return what nvcc says of the code, compiled with the headers of this version."""
     if nvcc.find() is None:
         pytest.skip("no nvcc: device code is not compiled")
     (folder / "device.cu").write_text(f"#include <cuda_runtime.h>\n{code}\n")

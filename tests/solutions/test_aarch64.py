@@ -35,7 +35,7 @@ def build():
 
 
 def program(build, name):
-    """The command that CTest has for it, which begins with the emulator."""
+    """Return the command that CTest has for it, which begins with the emulator."""
     tests = json.loads(passes("ctest", "--test-dir", build, "-Q",
                               "--show-only=json-v1"))["tests"]
     return next(test["command"] for test in tests if test["name"] == name)

@@ -21,7 +21,7 @@ ALLOWED = {
 
 
 def code(path):
-    """The lines that say something: (number, text without blanks)."""
+    """Return the lines that say something: (number, text without blanks)."""
     lines = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         text = re.sub(r"\s+", "", re.sub(r"(//|#(?!include|if|e|d)).*", "", line))
@@ -56,7 +56,7 @@ def solution(path):
 
 
 def apart(one, other):
-    """True if no solution holds both."""
+    """Return True if no solution holds both."""
     return not {solution(p) for p in one} & {solution(p) for p in other} and \
         frozenset((one[0].name, other[0].name)) not in ALLOWED
 

@@ -44,7 +44,7 @@ def compile(target, headers, folder):
 
 
 def planted(target, folder):
-    """The chapter's headers with the fault in them."""
+    """Return the chapter's headers with the fault in them."""
     number, name, old, new = TARGETS[target]
     copy = folder / target
     shutil.copytree(find_chapter(number).solution, copy)
@@ -68,7 +68,7 @@ def programs(tmp_path_factory):
 
 
 def fuzz(program, seconds, seed=1):
-    """The number of inputs tried, and the coverage; fails with the input that
+    """Return the number of inputs tried, and the coverage; fails with the input that
     ends it."""
     done = subprocess.run(
         [program, f"-max_total_time={seconds}", f"-seed={seed}",

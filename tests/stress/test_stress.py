@@ -59,7 +59,7 @@ def compile(program, folder, *flags):
 
 
 def in_folder(number, folder):
-    """The library in a build folder, and the namespace of its ops."""
+    """Return the library in a build folder, and the namespace of its ops."""
     if number == "08":  # its namespace is the id of the build
         found = list(folder.glob("torch-stable-*-cpu-*/*.abi3.so"))
         return (found[0], found[0].name.split(".")[0]) if found else None
@@ -76,7 +76,7 @@ def built(number, folder, *options):
 
 
 def released(number, folder):
-    """What is in build/release if that is newer than its sources."""
+    """Return what is in build/release if that is newer than its sources."""
     chapter = find_chapter(number)
     newest = max(p.stat().st_mtime for p in source_files(chapter.solution))
     try:
@@ -159,7 +159,7 @@ def stress(programs, number, mode, *arguments, **environment):
 
 
 def fail(programs, number, cases=20):
-    """What is lost in each op when its k-th allocation or call fails."""
+    """Return what is lost in each op when its k-th allocation or call fails."""
     program, libraries = programs
     # The headers delete a list that they could not make: a crash.
     skip = () if number in ("02", "03") else ("torch_new_list_reserve_size",)
@@ -167,7 +167,7 @@ def fail(programs, number, cases=20):
 
 
 def unexpected(number, lost):
-    """What is lost and not listed."""
+    """Return what is lost and not listed."""
     known = LOST.get(number, LOST["headers"])
     return [what for what in lost if not any(
         re.fullmatch(pattern, what.split(": ")[1]) for pattern, _ in known)]
@@ -236,7 +236,7 @@ def test_stack_h_loses_nothing(failures):
 
 
 def planted(number, folder, name, old, new):
-    """A copy of a solution with a fault in it."""
+    """Return a copy of a solution with a fault in it."""
     copy = folder / number
     copy.mkdir()
     for file in find_chapter(number).solution.iterdir():

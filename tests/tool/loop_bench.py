@@ -85,7 +85,7 @@ def measure(checkout: Path, chapter: Chapter) -> dict:
                 "all": round(time.monotonic() - start, 2)}
 
     def marked(files: dict[str, str], step: str, n: int) -> dict[str, str]:
-        """The file of this step is another than it ever was."""
+        """Return the file of this step is another than it ever was."""
         edited = chapter.step(step).file
         mark = {".py": "#", ".in": "#", ".txt": "#"}.get(Path(edited).suffix, "//")
         return {**files, edited: f"{files[edited]}{mark} save {n}\n"}
@@ -136,7 +136,7 @@ def main() -> None:
 
 
 def joined(before: dict, now: dict) -> list[dict]:
-    """The chapters of both, if one machine measured them; the newer counts."""
+    """Return the chapters of both, if one machine measured them; the newer counts."""
     if {**before, "chapters": []} != {**now, "chapters": []}:
         return now["chapters"]
     rows = {row["chapter"]: row for row in [*before["chapters"], *now["chapters"]]}

@@ -42,7 +42,7 @@ def audit():
     from torch_stable_abi.audit import checks, subject
 
     def lines(path):
-        """{what: [level text]} of all that is said of it."""
+        """Return {what: [level text]} of all that is said of it."""
         found = {}
         for report in checks.audit(subject.open_(str(path))):
             for line in report.lines:

@@ -124,7 +124,7 @@ def test_error_that_python_raises_in_a_build(implementation):
 
 
 def told(mine, at, capsys):
-    """What a learner reads who is at this step."""
+    """Return what a learner reads who is at this step."""
     telling = screen.Telling(mine.chapter, "save it")
     telling.end(check(mine.chapter, mine.folder, at=at, tell=telling.tell))
     return capsys.readouterr().out

@@ -38,7 +38,8 @@ def line_of(source, text, name=CPP):
 
 
 def stack(source, *places):
-    """A stack of these lines, from the fault outwards, above which the test is."""
+    """Return a stack of these lines, from the fault outwards, above which the test
+    is."""
     frames = enumerate([*places, ("/tests/steps.cpp", 7)])
     return "".join(f"    #{n} 0x1 in f {file}:{line}:3\n"
                    for n, (file, line) in frames)

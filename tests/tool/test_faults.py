@@ -41,7 +41,7 @@ class Room:
         (self.mine / name).write_text(text.replace(old, new, 1))
 
     def solve(self, name="", old="", new=""):
-        """The solution, with one thing in it another."""
+        """Return the solution, with one thing in it another."""
         shutil.copytree(find_chapter("01").solution, self.mine,
                         dirs_exist_ok=True)
         if name:

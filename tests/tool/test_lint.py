@@ -25,7 +25,7 @@ def test_clang_format():
 
 
 def first_in(chapter):
-    """The chapter's sources, without those that are carried to it unchanged."""
+    """Return the chapter's sources, without those that are carried to it unchanged."""
     first = {}
     for name in checkout_files("solutions/*.cpp"):  # in the chapters' order
         first.setdefault((ROOT / name).read_bytes(), name)

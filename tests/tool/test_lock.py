@@ -21,7 +21,7 @@ SETS = sorted(requirements.lock_files())
 
 
 def locked(name):
-    """[(requirement, hashes)] of a set."""
+    """Return [(requirement, hashes)] of a set."""
     text = requirements.lock_files()[name].read_text()
     entries = re.sub(r"^ *#.*\n", "", text, flags=re.M).replace("\\\n", "")
     return [(Requirement(line.split("--hash")[0]),
@@ -106,7 +106,7 @@ def make_wheel(folder, name, needs=()):
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A folder of wheels, which is all that pip finds."""
+    """Return a folder of wheels, which is all that pip finds."""
     for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull,
                         "PIP_FIND_LINKS": str(tmp_path / "index")}.items():
         monkeypatch.setenv(name, value)

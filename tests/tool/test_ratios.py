@@ -9,7 +9,7 @@ from learn.ratios import Member, Sample
 
 
 def run(name, label, *, index=0, **more):
-    """A repetition as Google Benchmark's JSON has it."""
+    """Return a repetition as Google Benchmark's JSON has it."""
     return {"name": name, "run_name": name, "family_index": index,
             "run_type": "iteration", "real_time": 0.0, "time_unit": "ns",
             "label": label, "bytes": 3e3, "libtorch_threads": 2.0, **more}

@@ -19,8 +19,8 @@ from torch_stable_abi.libtorch.installed import torch_root
 
 @pytest.fixture(scope="session")
 def clone(tmp_path_factory):
-    """A clone in a folder with spaces, with this torch named by TORCH_ROOT,
-    an empty HOME and no network."""
+    """Return a clone in a folder with spaces, with this torch named by TORCH_ROOT, an
+    empty HOME and no network."""
     home = tmp_path_factory.mktemp("home")
     folder = tmp_path_factory.mktemp("a folder with spaces") / "work book"
     copy_checkout(folder, with_venv=False)
@@ -201,7 +201,7 @@ def test_interrupted_check_leaves_no_process(implementation, program, processes)
 
 
 def started_by(folder):
-    """The names of the programs that run with this in their environment; other
+    """Return the names of the programs that run with this in their environment; other
     tests may be running the same programs."""
     return [process.info["name"]
             for process in psutil.process_iter(["name", "environ"])

@@ -111,7 +111,8 @@ def test_a_wrong_and_a_right_one(programs, trace, request):
 
 
 def all_bugs(programs, trace, version):
-    """The bugs that are not named on this version, and what is said of right ones."""
+    """Return the bugs that are not named on this version, and what is said of right
+    ones."""
     wrong = []
     for op, (of, text) in BUGS.items():
         done = trace("--summary", "--", programs / "caller",

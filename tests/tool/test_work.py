@@ -25,7 +25,7 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture
 def latin_1(tmp_path):
-    """A file of 00 in another repository, with a byte that is no UTF-8."""
+    """Return a file of 00 in another repository, with a byte that is no UTF-8."""
     file = tmp_path / "mine.cpp"
     solution = find_chapter("00").solution / "first_extension.cpp"
     file.write_bytes(solution.read_bytes() + b"// r\xe9sum\xe9\n")

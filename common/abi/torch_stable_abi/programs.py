@@ -27,7 +27,7 @@ CURES = {  # of what the system refuses
 
 
 def sentence(error: OSError) -> str:
-    """What it is, and the cure."""
+    """Return what the system refused, and the cure."""
     if error.errno == errno.ENOSPC and error.filename is None:
         return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
     if isinstance(error, shutil.Error):  # [(from, to, why), ...]
@@ -76,8 +76,8 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
 
 
 def look_for_full_disk(text: str) -> None:
-    """A linker that writes through memory is ended by SIGBUS. Compilers write to
-    TMPDIR as well."""
+    """Raise CannotRun if a disk is full. A linker that writes through memory is ended
+    by SIGBUS. Compilers write to TMPDIR as well."""
     found = re.search(".*No space left on device.*|.*signal 7 .*", text)
     free = shutil.disk_usage(HERE).free
     if not found and free >= 2**20:  # CMake may not say so
@@ -126,8 +126,8 @@ def run_shown(title: str, command: list, **options) -> None:
 
 
 def show_progress(title: str, start: float) -> None:
-    """What takes more than a second is seen to move on a terminal, until it
-    ends: then without a title."""
+    """Show on a terminal that what takes more than a second moves on a terminal, until
+    it ends: then without a title."""
     seconds = time.monotonic() - start
     if seconds > 1 and sys.stderr.isatty():
         text = f"{title} {seconds:.0f} s " if title else "\033[K"

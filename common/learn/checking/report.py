@@ -44,7 +44,7 @@ class Case:
 
 
 def read(file: Path) -> list[Case] | None:
-    """The cases that began; None if the tests did not, or have no report."""
+    """Return the cases that began; None if the tests did not, or have no report."""
     if not file.exists():
         return None
     cases: list[Case] = []
@@ -82,7 +82,7 @@ def read(file: Path) -> list[Case] | None:
 
 
 def in_words(failure: Failure) -> list[str]:
-    """What a check found. The test's own code is shown only where it is a short
+    """Return what a check found. The test's own code is shown only where it is a short
     expression, and no value that equals itself."""
     lines = [f"in: {failure.subcase}"] if failure.subcase else []
     code, values = failure.expression, failure.values

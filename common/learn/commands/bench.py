@@ -56,8 +56,8 @@ def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
 
 def _measure(chapter: Chapter, program: list, quick: bool, file: Path,
              wanted: slice) -> dict:
-    """A process a group, since Google Benchmark interleaves all that it runs,
-    and a group's ratios are of repetitions that are near one another."""
+    """Run a process for each group, since Google Benchmark interleaves all that it
+    runs, and a group's ratios are of repetitions that are near one another."""
     groups: list[dict] = []
     measured: dict = {}
     names = ratios.group_names(_run([*program, "--benchmark_list_tests"]))
@@ -90,7 +90,7 @@ def _run(command: list) -> str:
 
 
 def sentence(result: dict | None) -> str:
-    """The last group in two lines: subject and peers, as ratios to the floor."""
+    """Return the last group in two lines: subject and peers, as ratios to the floor."""
     if result is None:
         return "nothing: it has no benchmark"
     group = result["groups"][-1]

@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _in_loop(lines: list[str], line: int) -> int:
-    """A loop that is met first may be one over nothing: in its body there is a
-    value to look at."""
+    """Return where gdb stops. A loop that is met first may be one over nothing: in its
+    body there is a value to look at."""
     while line < len(lines) and re.match(r"\s*(#|//|for \()", lines[line - 1]):
         line += 1
     return line

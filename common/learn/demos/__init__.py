@@ -38,13 +38,13 @@ def find(number: str) -> ModuleType:
 
 
 def about(number: str) -> str:
-    """What there is to see, in a sentence: that of the module."""
+    """Return what there is to see, in a sentence: that of the module."""
     text = " ".join((find(number).__doc__ or "").split()).partition(": ")[2]
     return text[:1].upper() + text[1:]
 
 
 def invitation(number: str) -> str:
-    """The line that sends a learner on to a demo."""
+    """Return the line that sends a learner on to a demo."""
     how = "with several versions of PyTorch" if find(number).OTHERS else \
         "go wrong, then right"
     return f"See it {how}: ./workbook demo {number}"
@@ -55,7 +55,7 @@ def recording(number: str) -> Path:
 
 
 def compiled(target: Path, source: Path, *options: object) -> str:
-    """What the compiler says, with the headers that are here; "" if all is
+    """Return what the compiler says, with the headers that are here; "" if all is
     well."""
     torch = torch_root()
     target.parent.mkdir(parents=True, exist_ok=True)

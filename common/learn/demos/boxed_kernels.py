@@ -25,7 +25,7 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
 
 
 def _build_and_run(number: str, box: str, say: Callable[[str], None]) -> bool:
-    """False if the compiler refuses the kernel."""
+    """Return False if the compiler refuses the kernel."""
     flags = [f"-DNUMBER={number}", f"-DBOX={box}"]
     FOLDER.mkdir(parents=True, exist_ok=True)
     library = FOLDER / "scale.so"

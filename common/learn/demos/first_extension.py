@@ -42,7 +42,7 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
 
 
 def _calls(library: Path) -> str:
-    """What it wants of libtorch, by the names in its symbol table."""
+    """Return what it wants of libtorch, by the names in its symbol table."""
     names = run(["nm", "-DC", "--undefined-only", library]).stdout
     shim = len(re.findall(r" U (?:aoti_)?torch_\w+$", names, re.M))
     cpp = len(re.findall(r" U .*\b(?:at|c10|torch)::", names))

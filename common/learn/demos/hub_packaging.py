@@ -51,7 +51,7 @@ def _folder(version: str) -> Path:
 
 
 def _build(version: str, id: str, say: Callable[[str], None]) -> None:
-    """The variant but for its metadata."""
+    """Make the variant but for its metadata."""
     folder = _folder(version)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -76,7 +76,7 @@ def _describe(version: str, id: str) -> None:
 
 
 def _load(say: Callable[[str], None]) -> str:
-    """What the program's last line was."""
+    """Return what the program's last line was."""
     ids = (f"{version} has the id {json.loads(path.read_text())['id']}"
            for version in SLOPES
            for path in [_folder(version) / "metadata.json"])

@@ -82,7 +82,7 @@ def fetch_torch(pip: list, folder: Path) -> str:
 
 
 def packages() -> str:
-    """The Debian packages, with the versions that are installed here."""
+    """Return the Debian packages, with the versions that are installed here."""
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "# ${Package} ${Version}\n",
          *PACKAGES.split()], text=True, capture_output=True) \

@@ -41,8 +41,9 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
 
 
 def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
-    """The verdict, or one of the kinds "no chapter", "out of time", "out of memory",
-    "could not run". What the check has started is ended with it, daemons too."""
+    """Return the verdict, or one of the kinds "no chapter", "out of time", "out of
+    memory", "could not run". What the check has started is ended with it, daemons
+    too."""
     from base import processes
     if not number:
         return {"kind": "no chapter", "steps": {}, "took": 0.0, "message": [
@@ -134,8 +135,8 @@ def as_json(rows: list[dict]) -> str:
 
 
 def describe(row: dict) -> str:
-    """A line of the table. The names and messages are of others: what would move the
-    cursor or colour the terminal is escaped."""
+    """Return a line of the table. The names and messages are of others: what would move
+    the cursor or colour the terminal is escaped."""
     states = row["steps"].values()
     done = f"{sum(state == 'pass' for state in states)}/{len(states)}"
     text = " ".join(filter(None, [row["kind"], row.get("step")]))

@@ -43,7 +43,7 @@ def templates() -> list:
 
 
 def hub_name(name: str) -> str:
-    """What the Hub, and pip, call the package: their names have no _."""
+    """Return what the Hub, and pip, call the package: their names have no _."""
     return name.replace("_", "-")
 
 
@@ -71,7 +71,7 @@ def locked_packages() -> set[str]:
 
 
 def texts(chapter: Chapter, bare: bool) -> dict[str, str]:
-    """The template's files, by their paths."""
+    """Return the template's files, by their paths."""
     found = {str(path.relative_to(chapter.solution)): path.read_text()
              for path in [*source_files(chapter.solution),
                           chapter.solution / "README.md"]}

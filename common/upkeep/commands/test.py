@@ -120,7 +120,7 @@ def _of_pytest(text: str) -> Counter[str]:
 
 
 def _install_what_tests_need() -> None:
-    """Set-up may have been without a network."""
+    """Install what tests need, since set-up may have been without a network."""
     install("tools")
     try:
         install_with_torch("hub")

@@ -107,7 +107,7 @@ def _count(things, what: str) -> str:
 
 
 def _unstable(library: Library, siblings: set[str]) -> list[str]:
-    """What it takes of libtorch's C++, demangled."""
+    """Return what it takes of libtorch's C++, demangled."""
     names = [n for n in library.imports if n not in siblings]
     return sorted(text for text in elf.demangled(names)
                   if UNSTABLE.search(STABLE.sub("", text)))
@@ -273,7 +273,7 @@ def _policies(machine: str):
 
 
 def _policy(libraries: list[Library]):
-    """The oldest manylinux that has what they need."""
+    """Return the oldest manylinux that has what they need."""
     machine = MACHINES.get(libraries[0].machine)
     if not machine:
         return None

@@ -19,14 +19,14 @@ ASK = Path(schema.__file__).with_name("running.py")
 
 
 def here() -> list[str]:
-    """The installed version, and those that the matrix has fetched."""
+    """Return the installed version, and those that the matrix has fetched."""
     cached = [p.name for p in runtimes.CACHE.glob("2.*")
               if numbers(p.name) >= OLDEST]
     return in_order(runtimes.installed(), *cached)
 
 
 def asked(library: Path, version: str) -> dict:
-    """The calls, and the schemas that a running libtorch has for them."""
+    """Return the calls, and the schemas that a running libtorch has for them."""
     folder = runtimes.root(version) / "lib"
     done = subprocess.run(
         [sys.executable, ASK, folder / "libtorch_cpu.so",

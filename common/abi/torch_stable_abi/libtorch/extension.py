@@ -49,7 +49,8 @@ class Result:
 
 
 def libraries(given: str, folder: Path) -> list[Path]:
-    """The file itself; those of a wheel; what a folder's CMakeLists.txt makes."""
+    """Return the file itself; those of a wheel; what a folder's CMakeLists.txt
+    makes."""
     path = Path(given)
     if path.suffix != ".whl" or not path.is_file():
         return [find_library(given)]
@@ -71,7 +72,7 @@ def takes_of_libtorch(library: Path) -> bool:
 
 
 def shims(library: Path) -> list[str]:
-    """What it must find in libtorch, but for what only a GPU needs."""
+    """Return what it must find in libtorch, but for what only a GPU needs."""
     names = re.findall(r"GLOBAL +DEFAULT +UND +(\w+)", run_program(
         ["readelf", "--dyn-syms", "-W", library]).stdout)
     return [n for n in names
@@ -121,7 +122,7 @@ def stub(path: Path) -> None:
 
 
 def python(version: str, wheel: Path | None) -> Path:
-    """The bin/ of an environment with that torch, pytest and the wheel."""
+    """Return the bin/ of an environment with that torch, pytest and the wheel."""
     mine = version == runtimes.installed()
     folder = CACHE / ("installed" if mine else version) / "python"
     done = folder / "ready"

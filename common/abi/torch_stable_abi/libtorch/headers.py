@@ -94,7 +94,7 @@ def read_surface(roots: dict[int, Path]) -> list[Entry]:
 
 
 def _drop_twins(entries: list[Entry]) -> list[Entry]:
-    """Drops c10::Half, since torch::headeronly::Half is the same."""
+    """Drop c10::Half, since torch::headeronly::Half is the same."""
     again = {e.name.removeprefix("torch::headeronly::") for e in entries
              if e.kind == "name"}
     return [e for e in entries if e.kind == "name" or not (

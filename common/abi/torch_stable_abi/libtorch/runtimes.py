@@ -44,12 +44,12 @@ _KEEP = re.compile(
 
 
 def installed() -> str:
-    """The version of TORCH_ROOT, without what stands after a plus."""
+    """Return the version of TORCH_ROOT, without what stands after a plus."""
     return ".".join(map(str, numbers(torch_version())))
 
 
 def root(version: str, machine: str = HERE) -> Path:
-    """What TORCH_ROOT would be: a folder with include/ and lib/."""
+    """Return what TORCH_ROOT would be: a folder with include/ and lib/."""
     if (version, machine) == (installed(), HERE):
         return torch_root()
     return _folder(version, machine) / "torch"
@@ -172,8 +172,8 @@ def _unpack(wheel: Path, folder: Path) -> dict:
 
 
 def _wrong_files(folder: Path, sums: dict | None = None) -> list[str]:
-    """The files that are not as the wheel's list has them, and the libraries that no
-    wheel brought: the loader would take them before the system's."""
+    """Return the files that are not as the wheel's list has them, and the libraries
+    that no wheel brought: the loader would take them before the system's."""
     if sums is None:
         sums = json.loads((folder / "sums.json").read_text())
     foreign = [str(path.relative_to(folder)) for top in ("torch", "nvidia")

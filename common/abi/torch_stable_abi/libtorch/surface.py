@@ -32,14 +32,14 @@ def read() -> dict:
 
 @functools.cache
 def names() -> list[dict[str, str]]:
-    """The rows of names.tsv; versions are such as "2.10", and "2.9" stands for
+    """Return the rows of names.tsv; versions are such as "2.10", and "2.9" stands for
     all before 2.10."""
     with open(NAMES, newline="") as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
 def find_name(name: str) -> dict[str, str] | None:
-    """The row of a name, which may lack what stands before its last "::"s. Of
+    """Return the row of a name, which may lack what stands before its last "::"s. Of
     several, that of the oldest headers; None if no version has it."""
     found = [row for row in names() if row["name"] == name
              or row["name"].endswith(f"::{name}")]
@@ -48,7 +48,7 @@ def find_name(name: str) -> dict[str, str] | None:
 
 @functools.cache
 def functions() -> dict[str, str]:
-    """{function of the C shim: the first version with it}"""
+    """Return {function of the C shim: the first version with it}"""
     return {row["name"]: row["headers"] for row in names()
             if row["kind"] == "C function"}
 
@@ -72,13 +72,13 @@ def is_shim(symbol: str) -> bool:
 
 
 def since(function: str) -> str | None:
-    """The first version with this function of the C shim; None if none has it.
+    """Return the first version with this function of the C shim; None if none has it.
     The oldest version stands for all before it."""
     return functions().get(function)
 
 
 def lacking(op: str) -> list[str]:
-    """The versions in which aten has no overload of the op, such as "sort"."""
+    """Return the versions in which aten has no overload of the op, such as "sort"."""
     return [v for v in versions() if not any(
         _has(name, v) for name in overloads(op))]
 

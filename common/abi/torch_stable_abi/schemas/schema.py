@@ -43,7 +43,7 @@ def is_refused_by_compile(text: str) -> bool:
 
 
 def differences(declared: Types, schema: Types) -> list[str]:
-    """What is wrong with the declaration, a line each; [] if it fits."""
+    """Return what is wrong with the declaration, a line each; [] if it fits."""
     found = _differences("argument", declared.arguments, schema.arguments,
                          schema.names)
     return found + _differences("return", declared.returns, schema.returns, ())
@@ -74,7 +74,7 @@ def _why(type):
 
 
 def _halves(text):
-    """"(a, b) -> c" as ("a, b", "c")."""
+    """Return "(a, b) -> c" as ("a, b", "c")."""
     depths = itertools.accumulate((c == "(") - (c == ")") for c in text)
     end = next(i for i, depth in enumerate(depths) if depth == 0)
     returns = text[end + 1:].strip().removeprefix("->").strip()

@@ -17,7 +17,7 @@ DECLARED = re.compile(r"AOTI_TORCH_EXPORT\s+AOTITorchError\s+(\w+)\(([^;]*?)\);"
 
 
 def declarations(include: Path) -> dict[str, list[tuple[str, str]]]:
-    """{function: [(type, name of the argument)]}: those that each libtorch since
+    """Return {function: [(type, name of the argument)]}: those that each libtorch since
     the oldest has, so that none is there only because of the tracer."""
     found = {}
     for header in HEADERS:
