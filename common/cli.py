@@ -11,6 +11,7 @@ from types import ModuleType
 from base.project import BUILD
 from base.requirements import install
 from torch_stable_abi.cli import describe, parse, run_to_status
+from torch_stable_abi.files import refuse_odd_folder
 from torch_stable_abi.libtorch.installed import torch_root
 
 COMMANDS = {
@@ -77,12 +78,14 @@ def run(words: list[str]) -> int:
         print(manual())
         return 0
     if words and words[0] not in names():
-        print(f"workbook: there is no command {words[0]}; ./workbook --help lists them",
+        name = words[0] or "''"
+        print(f"workbook: there is no command {name}; ./workbook --help lists them",
               file=sys.stderr)
         return 2
     module, arguments = parse_words(words)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch_root()
+    refuse_odd_folder(BUILD)
     BUILD.mkdir(exist_ok=True)
     if words and words[0] in NEEDED:
         install(NEEDED[words[0]])

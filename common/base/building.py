@@ -14,7 +14,7 @@ from pathlib import Path
 from base import nvcc
 from base.project import BUILD, MINE, ROOT
 from base.sheets import Chapter, open_chapter
-from torch_stable_abi.files import locked, read_json, write_json
+from torch_stable_abi.files import locked, read_json, readable, write_json
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, run, run_shown
 from torch_stable_abi.projects import by_place
@@ -38,7 +38,12 @@ def compiler() -> str:
 def chosen_compiler() -> str:
     """Return CXX, which must be able to build a program of C++, or c++."""
     cxx = os.environ.get("CXX") or "c++"
-    words = shlex.split(cxx)
+    if not os.environ.get("CXX") and shutil.which(cxx) is None:
+        raise CannotRun("there is no compiler of C++: sudo apt-get install -y g++")
+    try:
+        words = shlex.split(cxx)
+    except ValueError as error:
+        raise CannotRun(f"CXX={cxx}: {error}; unset CXX, or mend its quotes") from None
     if not words or shutil.which(words[0]) is None:
         raise CannotRun(f"CXX={cxx}: there is no such program; unset CXX, or set it to "
                         "a compiler of C++, such as g++ or clang++")
@@ -116,9 +121,13 @@ def implementation_build(folder: Path) -> Path:
 
 
 def refuse_odd_name(folder: Path) -> None:
-    if odd := set(str(folder.resolve())) & set(CMAKE_CANNOT_BEAR):
+    name = str(folder.resolve())
+    if odd := set(name) & set(CMAKE_CANNOT_BEAR):
         raise CannotRun(f"CMake cannot bear the name of the folder {str(folder)!r}: "
                         f"move it to one without {repr(odd.pop())[1:-1]}")
+    if readable(name) != name:
+        raise CannotRun("CMake cannot bear the name of the folder "
+                        f"'{readable(str(folder))}', which is no UTF-8: rename it")
 
 
 def configure(chapter: Chapter, folder: Path,

@@ -3,9 +3,8 @@ PyPI into the cache, outside of the checkout."""
 
 import os
 import shutil
-import sys
 
-from base.requirements import LOCKED, REQUIREMENTS
+from base.requirements import PIP, REQUIREMENTS
 from torch_stable_abi.files import CACHE
 from torch_stable_abi.programs import CannotRun, run_shown
 
@@ -27,8 +26,8 @@ def fetch() -> None:
     part = FOLDER.with_name(f"{FOLDER.name}.{os.getpid()}")
     try:
         run_shown("Fetching nvcc from PyPI (120 MB)", [
-            sys.executable, "-m", "pip", "install", "-q", *LOCKED,
-            "--target", part, "-r", REQUIREMENTS / "cuda.txt"])
+            *PIP, "install", "-q", "--require-hashes", "--target", part,
+            "-r", REQUIREMENTS / "cuda.txt"])
         (part / "nvidia/cu13/lib64").symlink_to("lib")  # where nvcc looks
         shutil.rmtree(FOLDER, ignore_errors=True)
         part.rename(FOLDER)

@@ -12,7 +12,8 @@ from torch_stable_abi.programs import CannotRun, run_shown
 REQUIREMENTS = ROOT / "requirements"
 # What `matrix --python` installs as well, and so is part of the tools' package.
 OF_PACKAGE = ROOT / "common/abi/torch_stable_abi/requirements"
-LOCKED = ["--disable-pip-version-check", "--require-hashes"]  # words for pip
+PIP = [sys.executable, "-I", "-m", "pip",  # not what lies in the current folder
+       "--disable-pip-version-check"]
 
 
 def see_torch() -> None:
@@ -39,7 +40,7 @@ def install(name: str) -> None:
         title = wanted.relative_to(ROOT)
         try:
             run_shown(f"Installing {title}", [
-                sys.executable, "-m", "pip", "install", "-q", *LOCKED, "-r", wanted])
+                *PIP, "install", "-q", "--require-hashes", "-r", wanted])
         except CannotRun as error:
             raise CannotRun(f"{title} could not be installed (a network?)\n"
                             f"{error}") from None

@@ -1,12 +1,20 @@
 """The chapters: what their sheets say, and which files they consist of."""
 
 import functools
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from base.project import MINE, ROOT
-from torch_stable_abi.files import copy_file
+from torch_stable_abi.files import (
+    copy_file,
+    describe_special,
+    leads_nowhere,
+    place,
+    refuse_odd_folder,
+)
 from torch_stable_abi.programs import CannotRun
 
 # In the folder of an implementation, but no part of it.
@@ -67,8 +75,9 @@ class Chapter:
         for step in self.steps:
             if step.id == id:
                 return step
-        raise CannotRun(f"chapter {self.number} has no step {id}: it has "
-                        f"{self.steps[0].id} to {self.steps[-1].id}")
+        first, last = self.steps[0].id, self.steps[-1].id
+        raise CannotRun(f"chapter {self.number} has no step {id}: it has {first} " +
+                        (f"to {last}" if first != last else "alone"))
 
 
 def read_sheet(folder: Path) -> Chapter:
@@ -104,23 +113,63 @@ def find_chapter(number: str) -> Chapter:
 
 def source_files(folder: Path) -> list[Path]:
     """Return what an implementation consists of: its files without the sheet."""
-    return sorted(
-        path for path in folder.rglob("*")
-        if path.is_file() and str(path.relative_to(folder)) not in NO_SOURCES
-        and not any(part.startswith((".", "__pycache__"))
-                    for part in path.relative_to(folder).parts)
-        and not any(part.startswith("build")
-                    for part in path.relative_to(folder).parent.parts))
+    return sorted(path for path in _find_parts(folder) if path.is_file())
+
+
+@functools.cache
+def _given_folders() -> set[str]:
+    """Return the folders in a solution, such as tests."""
+    return {os.path.relpath(path, solution) for solution in ROOT.glob("solutions/*")
+            for path in solution.rglob("*") if path.is_dir()}
+
+
+def _find_parts(folder: Path) -> Iterator[Path]:
+    """Yield what belongs to an implementation: no hidden file, no build folder. A link
+    in place of a folder that a solution has is followed; another one may lead
+    anywhere."""
+    hidden = (".", "__pycache__")
+    for at, folders, names in os.walk(folder, followlinks=True):
+        inside = Path(at).relative_to(folder)
+        folders[:] = [
+            name for name in folders if not name.startswith((*hidden, "build")) and
+            (not os.path.islink(os.path.join(at, name)) or
+             str(inside / name) in _given_folders())]
+        for name in names:
+            if not name.startswith(hidden) and str(inside / name) not in NO_SOURCES:
+                yield folder / inside / name
+
+
+def refuse_odd_files(chapter: Chapter, folder: Path) -> None:
+    """Refuse an implementation that has, among its files, one that may have no end,
+    or a link that leads nowhere in place of one that a step is about."""
+    for path in _find_parts(folder):
+        what = describe_special(path)
+        if not what and not leads_nowhere(path):
+            continue
+        given = str(path.relative_to(folder)) in chapter.starter_files()
+        again = f", and ./workbook check {chapter.number} brings the starter's" \
+            if given and folder == chapter.mine else ""
+        if what:
+            raise CannotRun(f"{place(path)} is {what}, where a file is expected: "
+                            f"remove it{again}")
+        if given:
+            raise CannotRun(f"{place(path)} is a link to {path.readlink()}, which is "
+                            f"not there: bring that back, or remove the link{again}")
 
 
 def missing(chapter: Chapter) -> str:
     """Return a file that the learner's copy lacks, or ""."""
     return next((name for name in chapter.starter_files()
-                 if not (chapter.mine / name).exists()), "")
+                 if not (chapter.mine / name).exists()
+                 and not (chapter.mine / name).is_symlink()), "")
 
 
 def open_chapter(chapter: Chapter) -> None:
-    """Make the learner's copy. A file that is there is never written over."""
+    """Make the learner's copy. A file that is there is never written over, nor a
+    link."""
+    refuse_odd_folder(MINE)
+    refuse_odd_folder(chapter.mine)
+    refuse_odd_files(chapter, chapter.mine)
     there = chapter.mine.exists()
     for name, path in chapter.starter_files().items():
         copy = chapter.mine / name

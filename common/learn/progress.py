@@ -2,9 +2,10 @@
 
 import os
 
-from base.project import ROOT
+from base.project import MINE, ROOT
 from base.sheets import Chapter, Step, chapters, find_chapter
 from learn import checking, screen
+from torch_stable_abi.files import refuse_odd_folder
 
 
 def is_done(chapter: Chapter) -> bool:
@@ -15,6 +16,7 @@ def is_done(chapter: Chapter) -> bool:
 def current_chapter() -> Chapter | None:
     """Return the first chapter that is not known to pass; none if all do. Chapter 00 is
     for beginners: who has begun another one is not sent back to it."""
+    refuse_odd_folder(MINE)
     first, *others = chapters()
     begun = first.mine.exists() or not any(c.mine.exists() for c in others)
     return next((c for c in (chapters() if begun else others)

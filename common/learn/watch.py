@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from base.project import ROOT
 from base.sheets import Chapter, chapters, missing, open_chapter
@@ -33,22 +34,9 @@ def watch(chapter: Chapter) -> int:
             key = keys.wait(0.05)
             if key == "q":
                 break
-            if key in ("n", "p"):
-                at = chapters().index(chapter) + (1 if key == "n" else -1)
-                chapter = chapters()[at % len(chapters())]
-                open_chapter(chapter)
-                seen = checking.times_saved(chapter.mine)
-                say_next(chapter, "save it")
-            elif key == "h":
-                work.hint(chapter, step_to_do(chapter).id, "key h")
-            elif key == "d":
-                diff_command.show(chapter, diff_command.done(chapter))
-            elif key == "f" and log is not None:
-                print(log.read_text(errors="replace"))
-            elif key == "l":
-                list_command.show("save it")
-            elif key:
-                _say_keys()
+            after = _follow(key, chapter, log)
+            if after != chapter:
+                chapter, seen = after, checking.times_saved(after.mine)
             preparing.see(chapter)
             for other, times in before.items():  # one goes on tidying it up
                 if checking.times_saved(other.mine) != times:
@@ -70,11 +58,8 @@ def watch(chapter: Chapter) -> int:
             try:
                 found = checking.check(chapter, chapter.mine, tell=telling.tell,
                                       ready=ready)
-            except CannotRun as error:  # the next save may do
-                print(f"workbook: {error}")
-                continue
-            except OSError as error:
-                print(f"workbook: {sentence(error)}")
+            except (CannotRun, OSError) as error:  # the next save may do
+                _say(error)
                 continue
             goes_on = telling.end(found)
             log = ROOT / found.log
@@ -83,11 +68,11 @@ def watch(chapter: Chapter) -> int:
             if found.passed:
                 before = {chapter: now}
                 next_one = following(chapter)
-                if next_one is not None:
-                    chapter = next_one
-                    open_chapter(chapter)
+                if next_one is None:
+                    say_next(None)
+                else:
+                    chapter = _go_to(next_one, chapter)
                     seen = checking.times_saved(chapter.mine)
-                say_next(next_one, "save it")
             elif goes_on:
                 say_next(chapter, "save it")
             _say_keys()
@@ -99,6 +84,44 @@ def watch(chapter: Chapter) -> int:
         keys.close()
     print("Your work is in my/. Go on with: ./workbook")
     return 0
+
+
+def _go_to(wanted: Chapter, chapter: Chapter) -> Chapter:
+    """Open another chapter and return it; or say why that cannot be, and return the
+    one that the learner is at."""
+    try:
+        open_chapter(wanted)
+        say_next(wanted, "save it")
+        return wanted
+    except (CannotRun, OSError) as error:
+        _say(error)
+        return chapter
+
+
+def _follow(key: str, chapter: Chapter, log: Path | None) -> Chapter:
+    """Do what a key is for, and return the chapter that the learner is at then."""
+    try:
+        if key in ("n", "p"):
+            at = chapters().index(chapter) + (1 if key == "n" else -1)
+            return _go_to(chapters()[at % len(chapters())], chapter)
+        if key == "h":
+            work.hint(chapter, step_to_do(chapter).id, "key h")
+        elif key == "d":
+            diff_command.show(chapter, diff_command.done(chapter))
+        elif key == "f" and log is not None:
+            print(log.read_text(errors="replace"))
+        elif key == "l":
+            list_command.show("save it")
+        elif key:
+            _say_keys()
+    except (CannotRun, OSError) as error:
+        _say(error)
+    return chapter
+
+
+def _say(error: CannotRun | OSError) -> None:
+    text = sentence(error) if isinstance(error, OSError) else str(error)
+    print(f"workbook: {text}")
 
 
 class Preparing:

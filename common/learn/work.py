@@ -8,9 +8,17 @@ from pathlib import Path
 
 from base.hunks import hunks, replaced
 from base.project import BUILD, MINE, read_source
-from base.sheets import Chapter, open_chapter, source_files
+from base.sheets import Chapter, open_chapter, refuse_odd_files, source_files
 from learn import screen
-from torch_stable_abi.files import read_json, write_file, write_json
+from torch_stable_abi.files import (
+    leads_nowhere,
+    read_json,
+    refuse_odd_folder,
+    refuse_special,
+    write_file,
+    write_json,
+)
+from torch_stable_abi.programs import sentence
 
 
 def hints(chapter: Chapter, id: str) -> list[str]:
@@ -41,7 +49,10 @@ def hint(chapter: Chapter, id: str, again: str) -> None:
     print("\n".join("  " + line if line else "" for line in
                     texts[n].splitlines()))
     seen[id] = n + 1
-    write_json(seen_file, seen)
+    try:
+        write_json(seen_file, seen)
+    except OSError as error:  # such as on a disk that can only be read
+        print(f"(The next time begins here: {sentence(error)})")
     if not last:
         print(f"More: {again}" +
               (" (it shows the solution)" if n == len(texts) - 2 else ""))
@@ -78,6 +89,10 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
     """Bring the starter back, or its lines of one step. What was there is kept, and
     where is said."""
     kept = MINE / ".backup" / f"{chapter.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for folder in (MINE, kept.parent, chapter.mine):
+        refuse_odd_folder(folder)
+    if step:
+        refuse_odd_files(chapter, chapter.mine)
     if chapter.mine.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         while kept.exists():
@@ -122,10 +137,16 @@ def remove(folder: Path) -> None:
 
 def keep_copy(folder: Path, kept: Path) -> None:
     """Copy a folder whole or not at all. Of a link the copy has the file that it
-    leads to."""
+    leads to, or the link if that is not there."""
     part = kept.with_name(kept.name + ".part")
+    paths = list(folder.rglob("*"))
+    for path in paths:
+        refuse_special(path)
     try:
-        shutil.copytree(folder, part)
+        shutil.copytree(folder, part, ignore=lambda place, names: {
+            name for name in names if leads_nowhere(Path(place, name))})
+        for path in filter(leads_nowhere, paths):
+            (part / path.relative_to(folder)).symlink_to(path.readlink())
         part.rename(kept)
     finally:
         shutil.rmtree(part, ignore_errors=True)

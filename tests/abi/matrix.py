@@ -114,7 +114,7 @@ def run_test(chapter, library: Path, version: str) -> str:
 
 def load_library(library: Path, version: str) -> str:
     """Return "loads", or the loader's message."""
-    done = with_libtorch(version, [sys.executable, "-c", LOAD, library])
+    done = with_libtorch(version, [sys.executable, "-I", "-c", LOAD, library])
     return "loads" if done.returncode == 0 else \
         done.stdout.strip().replace(f"{library.parent}/", "")
 
@@ -128,7 +128,7 @@ def bad_schema(version: str) -> str:
                          "-o", library, f"-L{folder}/lib", "-ltorch_cpu")
     if text:
         raise CannotRun(f"the library with a bad schema: {text}")
-    done = with_libtorch(version, [sys.executable, "-c", CALL_BAD, library])
+    done = with_libtorch(version, [sys.executable, "-I", "-c", CALL_BAD, library])
     if done.stdout.strip().endswith("missing"):
         return "silent"
     thrown = re.search(r"what\(\): (.*)", done.stdout)

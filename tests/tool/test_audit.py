@@ -1,10 +1,12 @@
 """./workbook audit, on small libraries that have one fault each."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -307,6 +309,59 @@ def test_another_file(audit, tmp_path, content, said):
     (tmp_path / "one.so").write_bytes(content)
     with pytest.raises(CannotRun, match=said):
         audit(tmp_path / "one.so")
+
+
+def test_what_has_no_end(audit, tmp_path):
+    os.mkfifo(tmp_path / "one.so")
+    for path, what in ((tmp_path / "one.so", "a named pipe"),
+                       (Path("/dev/zero"), "a device")):
+        with pytest.raises(CannotRun, match=f"{path} is {what}, where a file is"):
+            audit(path)
+
+
+def test_a_large_file_that_is_no_library_is_not_read(audit, tmp_path):
+    with open(tmp_path / "one.so", "wb") as file:
+        file.truncate(2**42)  # 4 TiB, of which the disk has none
+    with pytest.raises(CannotRun, match="one.so is no ELF file"):
+        audit(tmp_path / "one.so")
+
+
+def test_numbers_that_are_too_large(audit, stable, tmp_path):
+    data = bytearray(stable.read_bytes())
+    at = int.from_bytes(data[40:48], "little")  # e_shoff: the sections' headers
+    for place in range(at, len(data), 64):
+        data[place + 24:place + 40] = b"\xff" * 16  # sh_offset and sh_size
+    (tmp_path / "one.so").write_bytes(data)
+    with pytest.raises(CannotRun, match="is damaged, or was cut off"):
+        audit(tmp_path / "one.so")
+
+
+def damage_wheel(path, how):
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        info, = (i for i in archive.infolist() if i.filename.endswith(".so"))
+    begin, entry = 30 + len(info.filename), data.index(b"PK\1\2")
+    if how == "bad bytes":
+        data[begin:begin + 99] = b"\xff" * 99
+    elif how == "encrypted":
+        data[6] |= 1
+        data[entry + 8] |= 1
+    else:  # a compression that zipfile does not know
+        data[8] = data[entry + 10] = 77
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("command", ["audit", "matrix"])
+@pytest.mark.parametrize("how", ["bad bytes", "encrypted", "unknown"])
+def test_a_damaged_wheel(workbook, stable, tmp_path, how, command):
+    path = tmp_path / "one-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(stable, "libone.so")
+    damage_wheel(path, how)
+    done = workbook(command, path)
+    assert done.returncode == 2
+    assert f"{path.name} is damaged, or was cut off" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("part", [0.001, 0.3, 0.9, 0.999])

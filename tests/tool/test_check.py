@@ -488,7 +488,19 @@ def test_json_and_exit_status(implementation, workbook):
     (["check", "17"], "there is no chapter 17"),
     (["check", "01.9"], "chapter 01 has no step 01.9"),
     (["check", "--impl", "/tmp"], "--impl needs a chapter"),
-    (["check", "01", "--impl", "/nowhere"], "/nowhere is no implementation"),
+    (["check", "01", "--impl", "/nowhere"], "--impl /nowhere: there is no such folder"),
+    (["check", "00.2"], "chapter 00 has no step 00.2: it has 00.1 alone"),
+    (["check", "00", "--impl", "solutions/01_headeronly_types"],
+     "is of chapter 01: ./workbook check 01 --impl solutions/01_headeronly_types"),
+    (["demo", "00", "--torch", "new"], "must be a version such as 2.12.1, got new"),
+    (["schemas", ".", "--torch", "new"], "must be a version such as 2.12.1, got new"),
+    (["schemas", "LICENSE"], "/LICENSE: invalid ELF header"),
+    (["new", "my_ops", "--from", "04", "LICENSE/x"], "/LICENSE is no folder, so"),
+    (["grade", ".", "--json", "/nowhere/g"], "--json: there is no folder /nowhere"),
+    (["bench", "00", "--json", "/"], "--json: / is a folder, where a file is expected"),
+    (["nvcc", "nonesuch"], "no nonesuch is here"),
+    (["trace", "--", "./LICENSE"], "./LICENSE is no program that can be run: chmod +x"),
+    (["check", "01", "--impl", "/tmp"], "/tmp is no implementation: it has no CMake"),
 ])
 def test_bad_arguments(workbook, arguments, text):
     done = workbook(*arguments)
@@ -539,6 +551,7 @@ def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
 @pytest.mark.parametrize("value, said", [
     ("/nowhere/c++", "CXX=/nowhere/c++: there is no such program"),
     ("nowhere-c++ -O1", "CXX=nowhere-c++ -O1: there is no such program"),
+    ("g++ '", "CXX=g++ ': No closing quotation; unset CXX, or mend its quotes"),
     ("cc", "CXX=cc links no program of C++"), (" ", "there is no such program"),
     ("c++ -O1", "")])
 def test_a_compiler_of_the_environment(monkeypatch, value, said):
@@ -552,6 +565,18 @@ def test_a_compiler_of_the_environment(monkeypatch, value, said):
             assert building.chosen_compiler() == value
     finally:
         building.chosen_compiler.cache_clear()
+
+
+@pytest.mark.parametrize("name, value, why", [
+    ("CXXFLAGS", "-nonsense", "'-nonsense'"), ("LDFLAGS", "-lnonsense", "nonsense"),
+    ("CMAKE_TOOLCHAIN_FILE", "/nowhere", "Could not find toolchain file: /nowhere")])
+def test_what_the_environment_tells_cmake_is_named(
+        tmp_path, monkeypatch, name, value, why):
+    folder = tmp_path / "00"
+    shutil.copytree(find_chapter("00").solution, folder)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(CannotRun, match=f"unset {name}={value}\n.*{why}"):
+        check(find_chapter("00"), folder)
 
 
 def test_a_large_file_is_not_read(tmp_path):

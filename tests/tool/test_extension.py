@@ -2,6 +2,7 @@
 libtorch that are here."""
 
 import json
+import os
 import zipfile
 
 import pytest
@@ -12,6 +13,7 @@ from torch_stable_abi.commands import schemas
 from torch_stable_abi.libtorch import extension, runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
+from torch_stable_abi.programs import CannotRun
 
 MINE = runtimes.installed()
 OPS = """
@@ -69,6 +71,25 @@ def test_a_library_that_is_refused(build, workbook):
     assert "refused: libmatrix.so: undefined symbol: torch_no_such_function" \
         in done.stdout
     assert f"0 of 1 versions; not {MINE}" in done.stdout
+
+
+def test_a_library_that_never_ends_loading(build, tmp_path, monkeypatch):
+    library = build("#include <unistd.h>\n"
+                    "__attribute__((constructor)) static void wait() { sleep(999); }")
+    monkeypatch.setattr(extension, "LOADING_LIMIT", 3)
+    monkeypatch.setattr(schemas, "LOADING_LIMIT", 3)
+    result = extension.load(library, MINE, tmp_path)
+    assert result.refused == "no end of loading it in 3 s"
+    with pytest.raises(CannotRun, match=f"libmatrix.so on libtorch {MINE}: no end of"):
+        schemas.asked(library, MINE)
+
+
+@pytest.mark.parametrize("command", ["matrix", "schemas"])
+def test_what_has_no_end(workbook, tmp_path, command):
+    os.mkfifo(tmp_path / "one.so")
+    done = workbook(command, tmp_path / "one.so")
+    assert done.returncode == 2
+    assert "one.so is a named pipe, where a file is expected" in done.stderr
 
 
 def test_without_a_gpu_the_rest_is_looked_up(build, tmp_path):

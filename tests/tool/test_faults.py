@@ -325,6 +325,27 @@ def test_a_full_disk_is_called_so_where_no_file_is_named():
         "the disk is full; free some, a full build needs 2 GiB"
 
 
+@pytest.mark.parametrize("error, said", [
+    (OSError("no number"), "no number"),
+    (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+     "Resource temporarily unavailable; end some programs, or raise the limit of "
+     "ulimit -u"),
+    (FileNotFoundError(errno.ENOENT, "No such file or directory", "ninja"),
+     "ninja: No such file or directory; ./workbook doctor shows what this machine "
+     "lacks"),
+    (FileNotFoundError(errno.ENOENT, "No such file or directory", "/no/g.json"),
+     "/no/g.json: No such file or directory; there is no folder /no"),
+    (FileExistsError(errno.EEXIST, "File exists", str(ROOT / "build")),
+     "build: File exists; move it away, since a folder belongs there"),
+    (PermissionError(errno.EACCES, "Permission denied", "/root/x"),
+     "/root/x: Permission denied"),
+    (PermissionError(errno.EACCES, "Permission denied", str(ROOT / "my/x.cpp")),
+     "my/x.cpp: Permission denied; make it yours to read and write: chmod u+rwX, or "
+     "sudo chown")])
+def test_what_the_system_refuses_is_a_sentence(error, said):
+    assert sentence(error) == said
+
+
 def fill(disk, left):
     """All but `left` KiB."""
     with open(disk / "filler", "ab", buffering=0) as file:

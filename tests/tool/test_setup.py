@@ -120,6 +120,43 @@ def test_setup_runs_nothing_of_the_current_folder(clone, tmp_path):
     assert "Installing the tools" not in clone("list").stderr
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("words", [
+    ["list"], ["check", "00"], ["grade", "solutions/00_first_extension"]])
+def test_modules_in_pythonpath_hide_none_of_the_tools(clone, tmp_path, words):
+    for name in ("json", "argparse", "workbook", "doctest", "psutil"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
+    done = clone(*words, cwd=str(clone.folder), PYTHONPATH=str(tmp_path),
+                 PYTHONWARNINGS="error", PYTHONOPTIMIZE="2")
+    assert done.returncode in (0, 1) and "not this one" not in done.stderr, done.stderr
+
+
+def test_a_traced_program_has_its_own_pythonpath(workbook, tmp_path):
+    (tmp_path / "of_the_user.py").write_text("print('found')\n")
+    done = workbook("trace", "--", "python3", "-c", "import of_the_user",
+                    PYTHONPATH=str(tmp_path))
+    assert "found" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("words, status, said", [
+    (["--help"], 0, "look after the workbook:"), (["-h"], 0, "grade     check many"),
+    (["check", "--help"], 0, "usage: ./workbook check"),
+    (["new", "-h"], 0, "of 04 and 07 and 08"),
+    (["chekc"], 2, "there is no command chekc; ./workbook --help lists them"),
+    (["start"], 2, "there is no command start"), ([""], 2, "there is no command ''")])
+def test_help_needs_no_set_up(tmp_path, words, status, said):
+    copy_checkout(tmp_path / "workbook", with_venv=False)
+    done = subprocess.run(
+        [tmp_path / "workbook/workbook", *words], text=True, capture_output=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_NO_INDEX": "1",
+             "TORCH_ROOT": "/nowhere"})
+    assert done.returncode == status, done
+    assert said in " ".join((done.stdout + done.stderr).split()) or \
+        said in done.stdout, done
+    assert not (tmp_path / "workbook/.venv").exists()
+    assert not (tmp_path / "workbook/build").exists()
+
+
 @pytest.mark.parametrize("character", '";#\\[]|\t\n')
 def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
     folder = tmp_path / f"a{character}b"
@@ -128,6 +165,14 @@ def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
     done = subprocess.run([folder / "workbook", "list"], text=True, capture_output=True)
     assert done.returncode == 2
     assert "CMake cannot bear the name of the folder" in done.stderr
+
+
+def test_a_folder_whose_name_is_no_utf_8(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    shutil.copy(ROOT / "workbook", folder.decode(errors="surrogateescape"))
+    done = subprocess.run([folder + b"/workbook", "list"], capture_output=True)
+    assert done.returncode == 2 and b"it is no UTF-8; rename it" in done.stderr, done
 
 
 @pytest.mark.parametrize("how", [
@@ -140,6 +185,12 @@ def test_streams_and_environments_that_are_odd(how):
         ["sh", "-c", how, "sh", ROOT / "workbook"], text=True, capture_output=True,
         env={**os.environ, "TORCH_ROOT": str(torch_root())})
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_folder_for_temporary_files_that_is_none(workbook):
+    done = workbook("list", TMPDIR="/nowhere")
+    assert done.returncode == 2
+    assert "TMPDIR=/nowhere is no folder that can be written to." in done.stderr
 
 
 def test_torch_root_that_is_none(workbook):

@@ -3,8 +3,10 @@ tool, in a copy of the checkout."""
 
 import html
 import json
+import os
 import re
 import shutil
+import stat
 import subprocess
 import termios
 import time
@@ -73,9 +75,107 @@ def test_reset_keeps_what_a_relative_link_leads_to(tool, checkout, link):
 def tool(checkout):
     def call(*arguments, cwd=checkout):
         return subprocess.run(
-            [checkout / "workbook", *map(str, arguments)], cwd=cwd,
-            text=True, capture_output=True, stdin=subprocess.DEVNULL)
+            [checkout / "workbook",
+             *(a if isinstance(a, bytes) else str(a) for a in arguments)], cwd=cwd,
+            text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=600)
     return call
+
+
+# --- what stands in place of a file or a folder -------------------------------------
+
+
+@pytest.fixture
+def begun(tool, checkout):
+    """Begin the learner's 00, which is gone after the test."""
+    tool("reset", "00")
+    mine = checkout / "my/00_first_extension"
+    yield mine
+    if mine.is_symlink():
+        mine.unlink()
+    shutil.rmtree(mine, ignore_errors=True)
+
+
+SPECIAL = {"a named pipe": os.mkfifo,
+           "a socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+           "a device": lambda path: path.symlink_to("/dev/zero")}
+
+
+@pytest.mark.parametrize("name", ["first_extension.cpp", "CMakeLists.txt", "notes.h"])
+@pytest.mark.parametrize("what", SPECIAL)
+def test_what_a_read_would_wait_for_is_named(tool, begun, what, name):
+    """And is left as it is; the rest of the tool goes on."""
+    (begun / name).unlink(missing_ok=True)
+    SPECIAL[what](begun / name)
+    again = "" if name == "notes.h" else \
+        ", and ./workbook check 00 brings the starter's"
+    said = f"workbook: my/00_first_extension/{name} is {what}, where a file is " \
+        f"expected: remove it{again}\n"
+    for words in (["check", "00"], ["diff", "00", "--all"], ["reset", "00.1"], []):
+        done = tool(*words)
+        assert (done.returncode, done.stderr) == (2, said), (words, done)
+    done = tool("check", "00", "--impl", begun)
+    assert done.stderr == said, done
+    assert tool("list").returncode == 0
+    assert "my/00_first_extension is the starter again" in tool("reset", "00").stdout
+
+
+def test_grade_names_what_a_read_would_wait_for(tool, tmp_path):
+    solution = find_chapter("00").solution
+    copy = tmp_path / "anna" / solution.name
+    shutil.copytree(solution, copy)
+    (copy / "first_extension.cpp").unlink()
+    os.mkfifo(copy / "first_extension.cpp")
+    tool("grade", tmp_path / "anna", "--json", tmp_path / "grades.json")
+    row, = json.loads((tmp_path / "grades.json").read_text())
+    assert (row["kind"], row["message"]) == ("could not run", [
+        f"{copy}/first_extension.cpp is a named pipe, where a file is expected: "
+        "remove it"])
+
+
+def test_a_link_in_place_of_a_source_is_kept(tool, begun, tmp_path):
+    """Also if what it leads to is not there, as on a disk that is not mounted."""
+    file = begun / "first_extension.cpp"
+    file.unlink()
+    file.symlink_to(tmp_path / "mine.cpp")
+    said = f"first_extension.cpp is a link to {tmp_path}/mine.cpp, which is not " \
+        "there: bring that back, or remove the link, and ./workbook check 00 brings"
+    for words in (["check", "00"], ["diff", "00"], ["reset", "00.1"], []):
+        done = tool(*words)
+        assert done.returncode == 2 and said in done.stderr, (words, done)
+        assert file.is_symlink()
+    (tmp_path / "mine.cpp").write_text("// mine\n")
+    assert "-// mine" in tool("diff", "00", "--all").stdout
+
+
+@pytest.mark.parametrize("name", ["my", "my/00_first_extension", "my/.backup"])
+def test_a_link_in_place_of_a_folder_is_named(tool, begun, checkout, name):
+    folder, kept = checkout / name, checkout / "kept"
+    folder.mkdir(exist_ok=True)
+    folder.rename(kept)
+    try:
+        for target, said in (("gone", f"{name} is a link to gone, which is not there: "
+                                      "bring that back, or remove the link\n"),
+                             (checkout / "LICENSE", f"{name} is a file, where a folder "
+                                                    "is expected: move it away\n")):
+            folder.symlink_to(target)
+            done = tool("reset", "00.1")
+            folder.unlink()
+            assert (done.returncode, done.stderr) == (2, f"workbook: {said}")
+    finally:
+        kept.rename(folder)
+
+
+def test_reset_keeps_links_that_lead_nowhere(tool, begun, checkout):
+    """As compile_commands.json does without build/, and the lock of an editor."""
+    (begun / "compile_commands.json").symlink_to("/nowhere/compile_commands.json")
+    (begun / ".#first_extension.cpp").symlink_to("me@here.1234:5678")
+    done = tool("reset", "00.1")
+    assert done.returncode == 0, done.stderr
+    kept = checkout / re.search(r"kept in (\S+)", done.stdout)[1]
+    assert os.readlink(kept / ".#first_extension.cpp") == "me@here.1234:5678"
+
+
+# --- hint, diff, reset, new ----------------------------------------------------------
 
 
 def test_hints_come_one_at_a_time(tool):
@@ -238,6 +338,31 @@ def test_grade_an_odd_entry_costs_only_itself(tool, tmp_path):
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
+@pytest.mark.full
+def test_grade_a_name_that_is_no_utf_8(tool, tmp_path):
+    """It is shown with its bytes, and so is it in the JSON, which any reader takes."""
+    solution = find_chapter("00").solution
+    person = os.fsencode(tmp_path) + b"/caf\xe9"
+    shutil.copytree(os.fsencode(solution), person + b"/" + solution.name.encode())
+    empty = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(empty)
+    shutil.copytree(solution, tmp_path / "good" / solution.name)
+    odd = os.fsencode(tmp_path / "good" / solution.name) + b"/r\xe9sum\xe9.txt"
+    with open(odd, "w"):
+        pass
+    grades = tmp_path / "grades.json"
+    done = tool("grade", person, empty, tmp_path / "good", "--json", grades)
+    assert "Traceback" not in done.stderr, done.stderr
+    text = grades.read_bytes().decode("ascii")
+    assert "\\ud" not in text
+    rows = {row["who"]: row for row in json.loads(text)}
+    assert {who: row["kind"] for who, row in rows.items()} == {
+        "caf\\xe9": "could not run", "\\xff": "no chapter", "good": "pass"}
+    message, = rows["caf\\xe9"]["message"]
+    assert message.endswith("which is no UTF-8: rename it"), message
+    assert "caf\\xe9" in done.stdout and "\\xff" in done.stdout
+
+
 REPORT = """
 #include <unistd.h>
 #include <cstdio>
@@ -298,7 +423,7 @@ def test_grade_survives_odd_names_links_and_results(tool, tmp_path):
     assert row["kind"] == "no chapter"
     for option in ("--seconds", "--memory"):
         done = tool("grade", tmp_path, option, "-3")
-        assert "must be a number above 0, got -3" in done.stderr
+        assert "must be a whole number above 0, got -3" in done.stderr
 
 
 @pytest.mark.full

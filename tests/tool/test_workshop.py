@@ -120,6 +120,34 @@ def test_archive_needs_a_folder(workbook):
     assert "FILE: there is no folder /nowhere" in done.stderr
 
 
+def test_archive_writes_over_no_device(workbook, tmp_path):
+    for file, what in ((os.devnull, "a device"), (tmp_path, "a folder")):
+        done = workbook("archive", file)
+        assert done.returncode == 2
+        assert f"FILE: {file} is {what}, where a file is expected" in done.stderr
+
+
+def test_archive_names_what_it_cannot_read(tmp_path):
+    """A file that git tracks is a named pipe here, another one is gone."""
+    folder = copy_checkout(tmp_path / "workbook")
+    for words in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", "-C", folder, *words], check=True)
+    (folder / "LICENSE").unlink()
+    (folder / "CHANGELOG.md").unlink()
+    os.mkfifo(folder / "CHANGELOG.md")
+    words = [folder / "workbook", "archive", "x.tar"]
+    environment = {**os.environ, "PIP_NO_INDEX": "1"}
+    done = subprocess.run(words, text=True, capture_output=True, cwd=folder, timeout=60,
+                          env=environment)
+    assert done.returncode == 2
+    assert "CHANGELOG.md is a named pipe, where a file is expected" in done.stderr
+    (folder / "CHANGELOG.md").unlink()
+    done = subprocess.run(words, text=True, capture_output=True, cwd=folder, timeout=60,
+                          env=environment)
+    assert "Left out, since they are not here: CHANGELOG.md, LICENSE; git checkout " \
+        "brings them back" in done.stderr, done.stderr
+
+
 @pytest.mark.full
 def test_archive_sets_up_without_a_network(workbook, tmp_path):
     """Without the large parts; torch is the one of TORCH_ROOT."""

@@ -59,6 +59,10 @@ def run_to_status(program: str, run: Callable[[], int]) -> int:
     except OSError as error:
         print(f"{program}: {sentence(error)}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print(f"{program}: there is not enough memory: end some programs, or raise the "
+              "limit of ulimit -v", file=sys.stderr)
+        return 2
 
 
 def main() -> int:

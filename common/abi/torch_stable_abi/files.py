@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from torch_stable_abi.programs import show_progress
+from torch_stable_abi.programs import CannotRun, show_progress
 
 # What is fetched or built for a user, so that another checkout finds it too.
 try:
@@ -22,12 +23,71 @@ except RuntimeError:  # a user without a name and without HOME, as in a containe
 CACHE = _CACHES / "libtorch-stable-abi-workbook"
 
 
-def read_json(path: Path) -> dict:
-    """{} if it is not there, or cut off by a full disk or a power failure."""
+# What a read may wait for, or read, for ever.
+SPECIAL = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
+           stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def describe_special(path: Path) -> str:
+    """Return what stands at `path`, or is led to by a link there, if that may have no
+    end: "a named pipe"; else an empty text."""
     try:
-        return json.loads(path.read_text())
+        return SPECIAL.get(stat.S_IFMT(path.stat().st_mode), "")
+    except OSError:
+        return ""
+
+
+def leads_nowhere(path: Path) -> bool:
+    """Return whether `path` is a link to what is not there, or to itself."""
+    return path.is_symlink() and not path.exists()
+
+
+def place(path: Path) -> str:
+    """Return a path as a user writes it: relative to the current folder, if inside."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def readable(name: str) -> str:
+    """Return a name of the file system, each byte of it that is no UTF-8 as \\xe9."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def refuse_special(path: Path, name: str = "") -> None:
+    """Refuse what a read may wait for, or read, for ever."""
+    if what := describe_special(path):
+        raise CannotRun(f"{name or place(path)} is {what}, where a file is expected")
+
+
+def refuse_odd_folder(folder: Path) -> None:
+    """Refuse what stands where a folder is, or will be made, and is none."""
+    if leads_nowhere(folder):
+        raise CannotRun(f"{place(folder)} is a link to {folder.readlink()}, which is "
+                        "not there: bring that back, or remove the link")
+    if folder.exists() and not folder.is_dir():
+        raise CannotRun(f"{place(folder)} is {describe_special(folder) or 'a file'}, "
+                        "where a folder is expected: move it away")
+
+
+def refuse_unwritable(file: Path, option: str) -> None:
+    """Refuse the name of a result, before the work is done, if it cannot be kept
+    there."""
+    if file.is_dir():
+        raise CannotRun(f"{option}: {file} is a folder, where a file is expected")
+    if not file.parent.is_dir():
+        raise CannotRun(f"{option}: there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise CannotRun(f"{option}: {file} cannot be written")
+
+
+def read_json(path: Path) -> dict:
+    """Return {} if it is not there, is cut off by a full disk or a power failure, or
+    is of something else."""
+    try:
+        data = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return {}
+    return data if isinstance(data, dict) else {}
 
 
 def read_toml(path: Path) -> dict:

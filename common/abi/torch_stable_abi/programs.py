@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,18 +23,48 @@ class CannotRun(Exception):
 CURES = {  # of what the system refuses
     errno.ENOSPC: "; free some, a full build needs 2 GiB",
     errno.EROFS: "; copy the workbook to a folder of yours",
-    errno.EACCES: "; copy the workbook to a folder of yours",
-    errno.ENOENT: "; ./workbook doctor shows what this machine lacks"}
+    errno.EACCES: "; make it yours to read and write, or copy the workbook to a folder "
+                  "of yours",
+    errno.EEXIST: "; move it away, since a folder belongs there",
+    errno.EAGAIN: "; end some programs, or raise the limit of ulimit -u",
+    errno.EMFILE: "; raise the limit of ulimit -n",
+    errno.EFBIG: "; raise the limit of ulimit -f",
+    errno.ENOEXEC: "; it is for another machine, or lacks its first line, #!...",
+    errno.ENOMEM: "; end some programs, or raise the limit of ulimit -v"}
 
 
 def sentence(error: OSError) -> str:
-    """Return what the system refused, and the cure."""
+    """Return what the system refused, of which file, and the cure."""
     if error.errno == errno.ENOSPC and error.filename is None:
         return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
     if isinstance(error, shutil.Error):  # [(from, to, why), ...]
         first = error.args[0][0]
         return f"{first[0]} could not be copied: {first[2]}"
-    return f"{error.filename}: {error.strerror}" + CURES.get(error.errno or 0, "")
+    cure = CURES.get(error.errno or 0, "")
+    if error.filename is None:
+        return str(error.strerror or error) + cure
+    path = Path(os.fsdecode(error.filename))
+    if error.errno == errno.ENOENT and len(path.parts) == 1:  # a program
+        cure = "; ./workbook doctor shows what this machine lacks"
+    elif error.errno == errno.ENOENT and not path.parent.exists():
+        cure = f"; there is no folder {path.parent}"
+    return f"{path}: {error.strerror}{cure}"
+
+
+def environment_of_user() -> dict[str, str]:
+    """Return the environment for a program of the user's: this process's, with what
+    ./workbook has set aside, such as PYTHONPATH, in it again."""
+    return {**os.environ, **{name.removeprefix("USERS_"): value
+                             for name, value in os.environ.items()
+                             if name.startswith("USERS_PYTHON")}}
+
+
+def name_signal(number: int) -> str:
+    """Return "SIGKILL" of 9. The signals of real time have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class Superseded(Exception):

@@ -1,9 +1,10 @@
 """Builds the project of a folder, to look at the library that it makes."""
 
 import hashlib
+import os
 from pathlib import Path
 
-from torch_stable_abi.files import CACHE, locked
+from torch_stable_abi.files import CACHE, locked, refuse_special
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, run
 
@@ -13,7 +14,8 @@ def find_library(given: str) -> Path:
     it makes."""
     path = Path(given).resolve()
     if not path.exists():
-        raise CannotRun(f"there is no {given}")
+        raise CannotRun(f"there is no file or folder {given}")
+    refuse_special(path, given)
     if path.is_file():
         return path
     build = CACHE / "projects" / by_place(path)
@@ -32,7 +34,7 @@ def find_library(given: str) -> Path:
 
 def by_place(folder: Path) -> str:
     """Return the folder's name, and what tells it from another folder of that name."""
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:8]
     return f"{folder.name}-{digest}"
 
 

@@ -25,7 +25,7 @@ from base.building import (
 )
 from base.project import BUILD, ROOT
 from base.requirements import install_with_torch
-from base.sheets import Chapter, source_files
+from base.sheets import Chapter, refuse_odd_files, source_files
 from learn.checking import compilation
 from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
 from learn.checking.run_steps import StepRunner
@@ -40,7 +40,7 @@ from torch_stable_abi.projects import library_of
 CHANGING_SECONDS = 60  # a check begins anew for so long, while files change
 READ_BYTES = 2**24  # of a file that is larger, size and time tell
 NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "CPATH",
-            "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
+            "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "NINJA_STATUS")
 
 __all__ = ["PASS", "Verdict", "begin_tests", "build_test", "check", "last_states",
            "place_of_step", "times_saved", "was_checked"]
@@ -96,6 +96,8 @@ def begin_tests(chapter: Chapter, folder: Path, kept: Tests | None,
 
 def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
            tell: Callable[[Verdict], None], ready: Tests | None) -> Verdict:
+    if os.path.lexists(folder / "CMakeLists.txt"):
+        refuse_odd_files(chapter, folder)
     if not (folder / "CMakeLists.txt").is_file():
         raise CannotRun(f"{folder} is no implementation: it has no "
                         f"CMakeLists.txt; solutions/{chapter.name} has one")

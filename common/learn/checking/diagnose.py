@@ -3,7 +3,6 @@ the learner's files alone. Nothing is run here, but for c++filt."""
 
 import itertools
 import re
-import signal
 from pathlib import Path
 
 from base.project import read_source
@@ -12,6 +11,7 @@ from learn.checking.report import Case, Failure, in_words, tidied
 from learn.checking.source import Source, frames, python_frames
 from learn.checking.tests import LEAKED, TIMED_OUT, Run
 from learn.checking.verdict import PASS, Finding, short
+from torch_stable_abi.programs import name_signal
 from torch_stable_abi.programs import run as run_program
 
 # Where a sanitizer or the test program speaks, not the learner's code.
@@ -209,7 +209,7 @@ def _diagnose_crash(source: Source, run: Run
         return "sanitizer", [*_describe_bad_access(asan[1], text),
                              *_find_caller(source, text, place)], place
     name = asan[1].split()[0] if asan else (
-        signal.Signals(-run.status).name if run.status < 0 else
+        name_signal(-run.status) if run.status < 0 else
         f"exit {run.status}")
     null = ", at a null pointer" * ("points to the zero page" in text)
     return "crash", [f"ended by {name}{null}",

@@ -14,6 +14,7 @@ from base.project import BUILD, ROOT
 from base.requirements import install_with_torch
 from base.sheets import Chapter, chapters, find_chapter
 from learn import ratios
+from torch_stable_abi.files import refuse_unwritable
 from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.programs import run as run_program
 from torch_stable_abi.projects import library_of
@@ -120,6 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        refuse_unwritable(Path(arguments.json), "--json")
     for chapter in [find_chapter(arguments.chapter.zfill(2))] \
             if arguments.chapter else chapters():
         if not arguments.quick:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from base.project import ROOT
-from base.sheets import open_chapter
+from base.sheets import chapters, open_chapter
 from learn import checking, screen
 from learn.progress import chapter_and_step, following, say_next
 from torch_stable_abi.programs import CannotRun
@@ -31,6 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise CannotRun("--impl needs a chapter: "
                             "./workbook check 01 --impl DIR")
         folder = Path(arguments.impl)
+        if not folder.is_dir():
+            raise CannotRun(f"--impl {arguments.impl}: there is no such folder")
+        other = {c.name: c.number for c in chapters()}.get(folder.resolve().name)
+        if other not in (None, chapter.number):
+            raise CannotRun(f"--impl {arguments.impl} is of chapter {other}: "
+                            f"./workbook check {other} --impl {arguments.impl}")
         words.append(f"--impl {arguments.impl}")
     else:
         open_chapter(chapter)

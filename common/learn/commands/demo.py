@@ -19,6 +19,7 @@ PyPI, which takes one to two minutes at 10 MB/s; 0.4 GB stay in
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("chapter", metavar="NN")
     parser.add_argument("--torch", metavar="VERSION", action="append",
+                        type=versions.as_version,
                         help="a libtorch to use, such as 2.12.1; again for "
                         "another")
     parser.add_argument("--record", action="store_true",

@@ -11,7 +11,10 @@ from learn.progress import chapter_and_step
 from torch_stable_abi.programs import CannotRun
 
 START = """\
+import sys
+sys.path[:] = filter(None, sys.path)  # a folder torch here may be PyTorch's sources
 import ctypes, torch
+sys.path.insert(0, "")
 torch.ops.load_library({library!r})
 library = ctypes.CDLL({library!r})
 print("torch", torch.__version__, "and", {name!r} + ": its ops are in"

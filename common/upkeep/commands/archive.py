@@ -8,8 +8,10 @@ packages. On such a machine:
 """
 
 import argparse
+import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,7 +22,8 @@ from importlib.metadata import PathDistribution
 from pathlib import Path
 
 from base.project import ROOT
-from base.requirements import REQUIREMENTS, lock_files
+from base.requirements import PIP, REQUIREMENTS, lock_files
+from torch_stable_abi.files import readable, refuse_special, refuse_unwritable
 from torch_stable_abi.programs import CannotRun, run_shown
 from torch_stable_abi.programs import run as run_program
 
@@ -31,34 +34,43 @@ CPU = "https://download.pytorch.org/whl/cpu"
 
 
 def list_files(*options: str) -> list[str]:
-    """Those of the checkout that `git ls-files` lists."""
-    done = run_program(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}", "ls-files",
-                        "-z", *options])
+    """Return what `git ls-files` lists of the checkout."""
+    if shutil.which("git") is None:
+        raise CannotRun("git is not installed: sudo apt-get install -y git")
+    done = subprocess.run(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}",
+                           "ls-files", "-z", *options], capture_output=True)
     if done.returncode != 0:
         raise CannotRun("an archive is made from a git checkout, and git says: "
-                        + done.stdout.strip())
-    return [n for n in done.stdout.split("\0") if n and (ROOT / n).is_file()]
+                        + done.stderr.decode(errors="replace").strip())
+    return [name for name in os.fsdecode(done.stdout).split("\0") if name]
 
 
 def files_to_pack(more: list[str]) -> list[str]:
     """Return the files that git tracks, and those of `more`. The rest of the checkout
     may be the work of people, their results, or an older archive."""
     tracked, untracked = list_files(), list_files("--others", "--exclude-standard")
+    for name in [*tracked, *more]:
+        refuse_special(ROOT / name)
+    gone = [name for name in tracked if not (ROOT / name).is_file()]
     for name in more:
         if name not in untracked:
             raise CannotRun(f"--with {name}: no file of the checkout that git does "
                             "not track has this name")
-    left = sorted(set(untracked) - set(more))
-    if left:
-        print(f"Left out, since git does not track them: {', '.join(left[:5])}"
-              + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-              + "; --with FILE packs one", file=sys.stderr)
-    return tracked + more
+    _say_left_out("git does not track them", set(untracked) - set(more),
+                  "; --with FILE packs one")
+    _say_left_out("they are not here", set(gone), "; git checkout brings them back")
+    return [name for name in tracked if name not in gone] + more
+
+
+def _say_left_out(why: str, names: set[str], cure: str) -> None:
+    if names:
+        first = ", ".join(map(readable, sorted(names)[:5]))
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        print(f"Left out, since {why}: {first}{more}{cure}", file=sys.stderr)
 
 
 def fetch_wheels(folder: Path, without: list[str]) -> None:
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check",
-           "download", "-q", "-d", folder]
+    pip = [*PIP, "download", "-q", "-d", folder]
     sets = ["tools", *(p for p in PARTS if p not in ("torch", *without))]
     if "torch" not in without:
         sets.append(fetch_torch(pip, folder))
@@ -108,8 +120,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     file = Path(arguments.file)
-    if not file.parent.is_dir():
-        raise CannotRun(f"FILE: there is no folder {file.parent}")
+    refuse_unwritable(file, "FILE")
+    refuse_special(file, f"FILE: {file}")
     names = files_to_pack(arguments.more)
     part = file.with_name(file.name + ".part")
     try:

@@ -4,16 +4,18 @@ import argparse
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from base import nvcc
-from base.building import compiler
+from base.building import chosen_compiler, compiler
 from base.project import ROOT
 from learn import screen
 from torch_stable_abi.libtorch.installed import torch_root, torch_version
+from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.programs import run as run_program
 
 
@@ -46,8 +48,13 @@ def _version(program, *arguments, pattern=r"\d+(?:\.\d+)+"):
 
 def _rows():
     yield "python", platform.python_version(), "ok", ""
+    try:
+        cxx, wrong = compiler(), ""
+        yield "compiler", _version(shlex.split(chosen_compiler())[0]), "ok", ""
+    except CannotRun as error:
+        cxx, wrong = "", str(error)
+        yield "compiler", "", "missing", wrong
     for name, program, package in (
-            ("compiler", os.environ.get("CXX", "c++"), "g++"),
             ("cmake", "cmake", "cmake"), ("ninja", "ninja", "ninja-build")):
         version = _version(program)
         numbers = re.findall(r"\d+", version or "")[:2]
@@ -55,7 +62,7 @@ def _rows():
         yield (name, version or "", "ok" if version and not old else "missing",
                "" if version and not old else ("3.22 is needed: " if old else "")
                + f"sudo apt-get install -y {package}")
-    clang = "clang" in compiler()
+    clang = "clang" in cxx
     yield ("clang", "builds what is checked" if clang else "",
            "ok" if clang else "optional",
            "" if clang else "CXX is set to another" if os.environ.get("CXX")
@@ -77,7 +84,7 @@ def _rows():
     yield ("stable ABI", f"headers {_abi(root)}, target 2.10", "ok", "")
     cuda = (root / "lib/libtorch_cuda.so").exists()
     yield ("libtorch", "CPU and CUDA" if cuda else "CPU only", "ok", "")
-    yield _sanitizers()
+    yield _sanitizers() if cxx else ("sanitizers", "", "missing", wrong)
 
     version = _version(nvcc.find() or "nvcc", pattern=r"release (\d+\.\d+)")
     yield ("nvcc", version or "", "ok" if version else "optional",
@@ -86,7 +93,7 @@ def _rows():
                       "--format=csv,noheader", pattern=r".+")
     yield ("GPU", driver or "", "ok" if driver else "optional",
            "" if driver else "CUDA code is compiled, not run")
-    kernels = run_program([sys.executable, "-c",
+    kernels = run_program([sys.executable, "-I", "-c",
                    "from importlib.metadata import version as v;"
                    "print(v('kernels'))"])
     there = kernels.returncode == 0

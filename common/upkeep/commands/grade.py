@@ -7,7 +7,7 @@ itself."""
 import argparse
 import json
 import os
-import signal
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,8 +18,8 @@ from pathlib import Path
 from base.project import ROOT
 from base.sheets import chapters
 from learn.checking.verdict import PASS
-from torch_stable_abi.files import write_file
-from torch_stable_abi.programs import CannotRun
+from torch_stable_abi.files import readable, refuse_unwritable, write_file
+from torch_stable_abi.programs import name_signal
 
 
 def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
@@ -32,12 +32,19 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
         if place.name in names:
             mine = [given]
         else:
-            mine = sorted(p for p in given.iterdir() if p.name in names and
-                          p.is_dir()) if given.is_dir() else []
+            mine = [given / name for name in names if os.path.isdir(given / name)]
         who = place.parent.name if place.name in names else place.name
         found += [(who, names[p.name if p.name in names else place.name], p)
                   for p in mine] or [(who, "", given)]
     return found
+
+
+def say_why_none(folder: Path) -> str:
+    """Return why no chapter was found there."""
+    if not os.path.isdir(folder):
+        return "is no folder" if os.path.lexists(folder) else "is not there"
+    return f"has no folder such as {chapters()[0].name}" \
+        if os.access(folder, os.R_OK | os.X_OK) else "cannot be read"
 
 
 def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
@@ -46,8 +53,8 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
     too."""
     from base import processes
     if not number:
-        return {"kind": "no chapter", "steps": {}, "took": 0.0, "message": [
-            f"{folder} has no folder such as {chapters()[0].name}"]}
+        return {"kind": "no chapter", "steps": {}, "took": 0.0,
+                "message": [f"{readable(str(folder))} {say_why_none(folder)}"]}
     start, ended = time.monotonic(), ""
     with tempfile.TemporaryFile("w+", errors="replace") as out, \
             tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -75,7 +82,7 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
     if ended_by not in (0, 1):
         said = ""
     if ended_by < 0:
-        why = [f"the check was ended by {signal.Signals(-ended_by).name}"]
+        why = [f"the check was ended by {name_signal(-ended_by)}"]
     try:
         verdict = json.loads(said)
         if (verdict["kind"] == PASS) != (ended_by == 0):
@@ -88,9 +95,9 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
 
 
 def positive(text: str) -> int:
-    if (number := int(text)) <= 0:
-        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
-    return number
+    if not re.fullmatch(r"\d+", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text}")
+    return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,15 +114,16 @@ def run(arguments: argparse.Namespace) -> int:
     processes.adopt_orphans()
     rows: list[dict] = []
     file = Path(arguments.json) if arguments.json else None
-    if file and not file.exists():
-        write_rows(file, rows)  # a file that cannot be written is seen now
-    elif file and not os.access(file, os.W_OK):
-        raise CannotRun(f"{file} cannot be written")
+    if file:
+        refuse_unwritable(file, "--json")
+        if not file.exists():
+            write_rows(file, rows)
     grows = file and file.is_file()  # a pipe or a device gets all at the end
     print(f"{'who':<20} {'':<2}  {'steps':<7} {'s':>5}  verdict")
     for who, number, folder in submissions(arguments.folders):
         verdict = check(number, folder, arguments.seconds, arguments.memory)
-        rows.append({"who": who, "folder": str(folder), "chapter": number,
+        rows.append({"who": readable(who), "folder": readable(str(folder)),
+                     "chapter": number,
                      **{k: v for k, v in verdict.items() if k != "chapter"}})
         if file and grows:
             write_rows(file, rows)

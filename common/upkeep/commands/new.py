@@ -6,6 +6,7 @@ be replaced by yours."""
 
 import argparse
 import keyword
+import os
 import re
 import sys
 import tempfile
@@ -108,7 +109,12 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
     if reason is not None:
         raise CannotRun(f"{name!r} cannot be the name of a package: {reason}")
     target = Path(folder or name)
-    if target.exists():
+    above = next(p for p in target.absolute().parents if os.path.lexists(p))
+    if not above.is_dir():
+        raise CannotRun(f"DIR: {above} is no folder, so {target} cannot be made in it")
+    if not os.access(above, os.W_OK):
+        raise CannotRun(f"DIR: the folder {above} cannot be written to")
+    if os.path.lexists(target):
         raise CannotRun(f"{target} is there already; name another folder: "
                         f"./workbook new {name} --from {chapter.number} DIR")
 
@@ -149,7 +155,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                        for c in templates()))
     parser.add_argument("--bare", action="store_true",
                         help="the core, and an op of two inputs to replace: of "
-                             + " and ".join(read_toml(BARE / "bare.toml")))
+                             + " and ".join(sorted(
+                                 path.name for path in BARE.glob("[0-9]*"))))
     parser.add_argument("folder", nargs="?", metavar="DIR",
                         help="that is made; default: NAME")
 

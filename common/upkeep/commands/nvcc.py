@@ -20,7 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
         fetch()
     found = find(program)
     if found is None:
-        raise CannotRun(f"no {program} is here: ./workbook nvcc --fetch gets "
-                        "one")
+        raise CannotRun(
+            f"no {program} is here, and what --fetch gets has none" if find()
+            else f"no {program} is here: ./workbook nvcc --fetch gets CUDA's compiler")
     print(found)
     return 0

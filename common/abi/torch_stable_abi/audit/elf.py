@@ -44,15 +44,20 @@ class Library:
                 if surface.is_shim(n)}
 
 
-def read(name: str, data: bytes) -> Library:
+def refuse_foreign(name: str, data: bytes) -> None:
+    """Refuses what does not begin as an ELF file does."""
     if data[:4] != b"\x7fELF":
         what = next((what for magic, what in FOREIGN.items()
                      if data.startswith(magic)), "no ELF file")
         raise CannotRun(f"{name} is {what}; an audit is of Linux's .so")
+
+
+def read(name: str, data: bytes) -> Library:
+    refuse_foreign(name, data)
     try:
         return _read(name, data)
     except (ELFError, struct.error, ValueError, KeyError, AttributeError,
-            AssertionError, TypeError, UnicodeError) as error:
+            AssertionError, TypeError, UnicodeError, OverflowError) as error:
         raise CannotRun(f"{name} is damaged, or was cut off: "
                         f"{str(error) or type(error).__name__}") from None
 

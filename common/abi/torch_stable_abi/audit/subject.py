@@ -1,17 +1,22 @@
 """What is audited: a library, a wheel, or a folder such as a Hub variant."""
 
+import lzma
 import re
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.parser import Parser
 from pathlib import Path
 
 from torch_stable_abi.audit import elf
-from torch_stable_abi.files import read_json
+from torch_stable_abi.files import read_json, refuse_special
 from torch_stable_abi.programs import CannotRun
 
-LIBRARY = re.compile(r".*\.(so(\.\d+)*|pyd|dylib|dll)$")
+LIBRARY = re.compile(r".*\.(so(\.\d+)*|pyd|dylib|dll)", re.S)
+# How zipfile says that a wheel is none, damaged, encrypted or packed in an odd way.
+DAMAGES = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
+           NotImplementedError, ValueError)
 VARIANT = re.compile(r"torch-stable-abi(\d)(\d+)-(\w+)-(\w+)-(\w+)")
 
 
@@ -31,9 +36,12 @@ def open_(given: str) -> Subject:
     if path.is_dir():
         return _folder(path)
     if not path.exists():
-        raise CannotRun(f"there is no {given}")
+        raise CannotRun(f"there is no file {given}")
+    refuse_special(path, given)
     if path.suffix == ".whl":
         return _wheel(path)
+    with open(path, "rb") as file:  # what is no library may be too large to be read
+        elf.refuse_foreign(path.name, file.read(4))
     return Subject(path.name, [elf.read(path.name, path.read_bytes())])
 
 
@@ -47,7 +55,7 @@ def _fill(subject: Subject, names: list[str],
                 r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
                 r"([a-z_]\w*)", read(name).decode(errors="replace")))
     if not subject.libraries:
-        raise CannotRun(f"{subject.name} holds no library")
+        raise CannotRun(f"{subject.name} holds no library: no file that ends in .so")
     return subject
 
 
@@ -79,6 +87,6 @@ def _wheel(path: Path) -> Subject:
                     subject.requires = Parser().parsestr(text).get_all(
                         "Requires-Dist", [])
             return _fill(subject, names, archive.read)
-    except (zipfile.BadZipFile, EOFError) as error:
+    except DAMAGES as error:
         raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
             from None

@@ -11,6 +11,7 @@ import json
 import re
 from pathlib import Path
 
+from torch_stable_abi.files import refuse_unwritable
 from torch_stable_abi.libtorch import extension
 from torch_stable_abi.libtorch.versions import supported
 from torch_stable_abi.programs import CannotRun
@@ -34,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(given) != 1:
         raise CannotRun("name one library, and versions such as 2.10.0 if you want "
                         f"no others: {' '.join(arguments.words)}")
+    if arguments.json:
+        refuse_unwritable(Path(arguments.json), "--json")
     if not Path(given[0]).exists():
         raise CannotRun(f"{given[0]} is no library, and no version such as 2.10.0")
     result = extension.matrix(given[0], versions, arguments.command, arguments.python)

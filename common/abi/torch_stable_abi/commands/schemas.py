@@ -10,7 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from torch_stable_abi.libtorch import runtimes
-from torch_stable_abi.libtorch.versions import OLDEST, in_order, numbers, supported
+from torch_stable_abi.libtorch.extension import LOADING_LIMIT
+from torch_stable_abi.libtorch.versions import (
+    OLDEST,
+    as_version,
+    in_order,
+    numbers,
+    supported,
+)
 from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.projects import find_library
 from torch_stable_abi.schemas import schema
@@ -28,13 +35,18 @@ def here() -> list[str]:
 def asked(library: Path, version: str) -> dict:
     """Return the calls, and the schemas that a running libtorch has for them."""
     folder = runtimes.root(version) / "lib"
-    done = subprocess.run(
-        [sys.executable, ASK, folder / "libtorch_cpu.so",
-         library], text=True, capture_output=True,
-        env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+    try:
+        done = subprocess.run(
+            [sys.executable, ASK, folder / "libtorch_cpu.so",
+             library], text=True, capture_output=True, errors="replace",
+            env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, timeout=LOADING_LIMIT)
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"{library.name} on libtorch {version}: no end of loading it "
+                        f"in {LOADING_LIMIT} s") from None
     if done.returncode != 0:
         raise CannotRun(f"{library.name} on libtorch {version}: "
-                        + (done.stderr.strip().splitlines() or ["it ended"])[-1])
+                        + (done.stderr.strip().splitlines() or ["it ended"])[-1]
+                        .removeprefix("OSError: "))
     return json.loads(done.stdout)
 
 
@@ -112,6 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                         "by_name.h, "
                                         "or the folder of its CMakeLists.txt")
     parser.add_argument("--torch", nargs="+", metavar="VERSION",
+                        type=lambda text: text if text == "all" else as_version(text),
                         help="as 2.10.0, fetched if need be, or all; default: "
                              "the installed one and those fetched before")
 

@@ -19,8 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from torch_stable_abi.files import refuse_unwritable
 from torch_stable_abi.libtorch.versions import listed, numbers
-from torch_stable_abi.programs import CannotRun
+from torch_stable_abi.programs import CannotRun, environment_of_user, name_signal
 from torch_stable_abi.trace import library
 
 TAKES_COMMAND = True  # after --
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def environment(arguments: argparse.Namespace, status: Path) -> dict[str, str]:
-    result = {k: v for k, v in os.environ.items()
+    result = {k: v for k, v in environment_of_user().items()
               if not k.startswith("WORKBOOK_TRACE_")}
     preloaded = status.with_name("trace.so")  # LD_PRELOAD ends a name at a space
     preloaded.symlink_to(library.library())
@@ -69,7 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun("name a program: ./workbook trace -- python my_script.py")
     program = shutil.which(command[0])
     if program is None:
-        raise CannotRun(f"there is no program {command[0]}")
+        raise CannotRun(f"there is no program {command[0]}" if not
+                        Path(command[0]).exists() else f"{command[0]} is no program "
+                        f"that can be run: chmod +x it, or name its interpreter first")
+    if arguments.output:
+        refuse_unwritable(Path(arguments.output), "--output")
     with tempfile.TemporaryDirectory(prefix="trace-") as folder:
         status = Path(folder, "status")
         status.write_bytes(bytes(STATUS.size))
@@ -79,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         ended = process.wait()
         used, errors, _, _, summaries, running = STATUS.unpack(status.read_bytes())
     how = f"{command[0]} ended with status {ended}" if ended >= 0 else \
-        f"{command[0]} was ended by {signal.Signals(-ended).name}"
+        f"{command[0]} was ended by {name_signal(-ended)}"
     op = running.split(b"\0")[0].decode(errors="replace")
     if not used:
         print(f"workbook: {how}, and nothing passed the boundary: it loaded no "

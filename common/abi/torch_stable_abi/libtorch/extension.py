@@ -2,6 +2,7 @@
 tests run."""
 
 import json
+import lzma
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import venv
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +18,14 @@ from torch_stable_abi.files import CACHE
 from torch_stable_abi.libtorch import loading, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
-from torch_stable_abi.programs import CannotRun, run_shown
+from torch_stable_abi.programs import CannotRun, environment_of_user, run_shown
 from torch_stable_abi.programs import run as run_program
 from torch_stable_abi.projects import find_library
 
 LOADING = loading.__file__
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
 LIMIT = 1200  # seconds for the owner's command
+LOADING_LIMIT = 60  # for a library
 CPU = "https://download.pytorch.org/whl/cpu"
 # What only a GPU needs; the libtorch of the matrix are without.
 GPU = re.compile(r"(lib(?:torch_cuda|torch_python|c10_cuda|cu|nv)[\w.+-]*): cannot "
@@ -57,7 +60,8 @@ def libraries(given: str, folder: Path) -> list[Path]:
     try:
         with zipfile.ZipFile(path) as wheel:
             wheel.extractall(folder)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
+            NotImplementedError, ValueError) as error:
         raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
             from None
     found = sorted(p for p in folder.rglob("*.so") if takes_of_libtorch(p))
@@ -90,10 +94,15 @@ def load(library: Path, version: str, stubs: Path) -> Result:
     """Where what only a GPU needs is missing, it is loaded without."""
     result, wanted = Result(), list[str]()
     for _ in range(20):
-        done = subprocess.run(
-            [sys.executable, LOADING, runtimes.root(version) / "lib/libtorch_cpu.so",
-             library, *wanted], text=True, capture_output=True,
-            env=environment(version, stubs))
+        try:
+            done = subprocess.run(
+                [sys.executable, LOADING,
+                 runtimes.root(version) / "lib/libtorch_cpu.so", library, *wanted],
+                text=True, capture_output=True, errors="replace",
+                env=environment(version, stubs), timeout=LOADING_LIMIT)
+        except subprocess.TimeoutExpired:
+            result.refused = f"no end of loading it in {LOADING_LIMIT} s"
+            break
         lines = done.stdout.splitlines()
         said: dict = json.loads(lines[-1]) if lines and done.returncode == 0 else {
             "refused": (done.stderr.strip().splitlines() or [
@@ -126,7 +135,7 @@ def python(version: str, wheel: Path | None) -> Path:
     mine = version == runtimes.installed()
     folder = CACHE / ("installed" if mine else version) / "python"
     done = folder / "ready"
-    pip = [folder / "bin/python", "-m", "pip", "--disable-pip-version-check",
+    pip = [folder / "bin/python", "-I", "-m", "pip", "--disable-pip-version-check",
            "install", "-q"]
     if not done.exists() or done.read_text() != str(folder):  # it was copied
         venv.create(folder, with_pip=True, clear=True)
@@ -160,7 +169,7 @@ def install_torch(version: str, pip: list) -> None:
 def run_command(command: list[str], version: str, stubs: Path,
                 bin: Path | None) -> tuple[bool, str]:
     """Whether it passed, and the last of what it printed."""
-    env = environment(version, stubs)
+    env = {**environment_of_user(), **environment(version, stubs)}
     if bin:  # this torch has its own libraries
         env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
                "VIRTUAL_ENV": str(bin.parent)}

@@ -22,6 +22,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from base.requirements import PIP
 from torch_stable_abi.files import CACHE, locked
 from torch_stable_abi.libtorch.installed import torch_root, torch_version
 from torch_stable_abi.libtorch.versions import numbers
@@ -119,8 +120,7 @@ def _download(requirement: str, machine: str, partial: Path) -> Path:
     """One wheel, by pip; shows how much has come."""
     wheels = partial / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check",
-               "download", "--no-deps", "--no-cache-dir", "-q", "-d", wheels,
+    command = [*PIP, "download", "--no-deps", "--no-cache-dir", "-q", "-d", wheels,
                "--only-binary=:all:", "--python-version", "3.12"]
     for tag in ("manylinux2014", *(f"manylinux_2_{n}" for n in range(17, 29))):
         command += ["--platform", f"{tag}_{machine}"]

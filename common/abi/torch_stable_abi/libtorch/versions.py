@@ -1,5 +1,6 @@
 """The versions of torch in versions.txt: every list of versions comes here."""
 
+import argparse
 import re
 from pathlib import Path
 
@@ -12,6 +13,14 @@ OLDEST = (2, 10)  # what the solutions target
 def numbers(version: str) -> tuple[int, ...]:
     """(2, 13, 0) of "2.13.0+cpu"."""
     return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:3])
+
+
+def as_version(text: str) -> str:
+    """Return an argument that is a version; refuse another."""
+    if not re.fullmatch(r"2\.\d+\.\d+", text):
+        raise argparse.ArgumentTypeError(
+            f"must be a version such as 2.12.1, got {text}")
+    return text
 
 
 def in_order(*versions: str) -> list[str]:
