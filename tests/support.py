@@ -17,7 +17,7 @@ from base.project import ROOT
 from base.requirements import OF_PACKAGE, REQUIREMENTS
 from base.sheets import Chapter, source_files
 from learn import checking
-from learn.checking.tests import Tests
+from learn.checking.processes import Tests
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.projects import library_of
 

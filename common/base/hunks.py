@@ -48,7 +48,7 @@ def starter_with(chapter: Chapter, last: str) -> dict[str, str]:
     return {name: "".join(lines) for name, lines in texts.items()}
 
 
-def replaced(old: list[str], new: list[str], places: list[tuple[int, int]],
+def replace_places(old: list[str], new: list[str], places: list[tuple[int, int]],
              others: bool = False) -> list[str]:
     """`old`, where each change to `new` is made that touches these lines of
     `new`; or each of the others."""

@@ -31,12 +31,12 @@ class Member(NamedTuple):
     instructions: dict[str, float]  # by the place that they are in
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """Six digits are more than any of these is good for."""
     return float(f"{value:.6g}")
 
 
-def paired(samples: list[Sample], floor: list[Sample]) -> list[float]:
+def pair(samples: list[Sample], floor: list[Sample]) -> list[float]:
     """Each sample over the floor's nearest one that is not itself."""
     def nearest(sample: Sample) -> Sample:
         return min((f for f in floor if f.at != sample.at),
@@ -49,16 +49,16 @@ def summary(member: Member, floor: Member) -> dict:
         ratios = [sum(member.instructions.values()) /
                   sum(floor.instructions.values())]
     else:
-        ratios = paired(member.samples, floor.samples)
+        ratios = pair(member.samples, floor.samples)
     low, ratio, high = ratios * 3 if len(ratios) == 1 else \
         statistics.quantiles(ratios, n=4, method="inclusive")
-    result = {"name": member.name, "role": member.role, "ratio": _rounded(ratio),
-              "low": _rounded(low), "high": _rounded(high),
+    result = {"name": member.name, "role": member.role, "ratio": _round(ratio),
+              "low": _round(low), "high": _round(high),
               "repetitions": len(ratios), "seconds": 0}
     if member.instructions:
         result["instructions"] = member.instructions
     else:
-        result["seconds"] = _rounded(
+        result["seconds"] = _round(
             statistics.median(s.seconds for s in member.samples))
     return result
 
@@ -71,7 +71,7 @@ def group(name: str, dtype: str, shape: str, cache: str, size: int,
     seconds = summaries[members.index(floor)]["seconds"]
     return {"name": name, "dtype": dtype, "shape": shape, "cache": cache,
             "bytes": size, "threads": threads,
-            "floor_gb_per_s": _rounded(size / seconds / 1e9) if seconds else 0,
+            "floor_gb_per_s": _round(size / seconds / 1e9) if seconds else 0,
             "members": summaries}
 
 

@@ -95,7 +95,7 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
         # A compiler's caret lines keep their columns; the rest is folded.
         # So do the lines of a drawing, which follow a first one.
         first, *drawn = line.splitlines() or [""]
-        drawn = folded(drawn)
+        drawn = fold(drawn)
         print(f"  {first}"[:80] if " | " in first else wrap(first))
         for row in drawn:
             print(f"  {row}")
@@ -122,7 +122,7 @@ def what_next(chapter: Chapter) -> str:
     return f"chapters/{chapter.name}/README.md:{lines.index('## What next') + 1}"
 
 
-def folded(drawn: list[str]) -> list[str]:
+def fold(drawn: list[str]) -> list[str]:
     """Of a long drawing the slots that are wrong; the others are counted."""
     if len(drawn) <= DRAWN:
         return drawn

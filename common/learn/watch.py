@@ -10,7 +10,7 @@ from pathlib import Path
 from base.project import ROOT
 from base.sheets import Chapter, chapters, missing, open_chapter
 from learn import checking, screen, work
-from learn.checking.tests import Tests
+from learn.checking.processes import Tests
 from learn.commands import diff as diff_command
 from learn.commands import list as list_command
 from learn.progress import following, say_next, step_to_do
@@ -107,7 +107,7 @@ def _follow(key: str, chapter: Chapter, log: Path | None) -> Chapter:
         if key == "h":
             work.hint(chapter, step_to_do(chapter).id, "key h")
         elif key == "d":
-            diff_command.show(chapter, diff_command.done(chapter))
+            diff_command.show(chapter, diff_command.steps_done(chapter))
         elif key == "f" and log is not None:
             print(log.read_text(errors="replace"))
         elif key == "l":

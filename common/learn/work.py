@@ -6,7 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-from base.hunks import hunks, replaced
+from base.hunks import hunks, replace_places
 from base.project import BUILD, MINE, read_source
 from base.sheets import Chapter, open_chapter, refuse_odd_files, source_files
 from learn import screen
@@ -72,7 +72,7 @@ def diff(chapter: Chapter, steps: set[str]) -> bool:
             for folder in (chapter.mine, chapter.solution))
         hidden = [(h.at, h.at + len(h.new)) for h in hunks(chapter)
                   if h.file == str(name) and h.step not in steps]
-        shown = replaced(yours, solution, hidden, others=True)
+        shown = replace_places(yours, solution, hidden, others=True)
         for line in difflib.unified_diff(yours, shown, f"yours/{name}",
                                          f"solution/{name}", lineterm=""):
             differs = True
@@ -115,7 +115,7 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
             .splitlines(keepends=True)
             for folder in (chapter.exercise, chapter.mine))
         places = [(h.begin, h.end) for h in mine if h.file == name]
-        text = replaced(yours, starter, places)
+        text = replace_places(yours, starter, places)
         write_file(chapter.mine / name, "".join(text))
         print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
 

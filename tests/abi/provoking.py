@@ -110,7 +110,7 @@ def versions_of(error: dict) -> list[str]:
     return in_order(*supported(), here)
 
 
-def wanted(error: dict, version: str) -> list[list[str]]:
+def wanted_texts(error: dict, version: str) -> list[list[str]]:
     """Of each list, one text must appear."""
     if "lines" in error:
         return [[line] for line in error["lines"]]
@@ -135,7 +135,7 @@ def run(command: list, folder: Path, **environment) -> tuple[str, int]:
     return done.stdout, done.returncode
 
 
-def compiled(error: dict, output: Path, *options, before: str = "") -> str:
+def compile_case(error: dict, output: Path, *options, before: str = "") -> str:
     """"" or what the compiler said."""
     libtorch = torch_root() / "lib"
     return snippets.compile(
@@ -147,11 +147,12 @@ def compiled(error: dict, output: Path, *options, before: str = "") -> str:
 
 
 @functools.cache
-def refused(code: str, root: Path, target: str, by: str, flags: tuple) -> str:
+def ask_compiler(code: str, root: Path, target: str, by: str, flags: tuple) -> str:
     """"" or what this compiler says of the code, which is in no library."""
     if by != "nvcc":
         return snippets.compile(code, root, target, "-fsyntax-only", *flags, by=by)
-    define = [f"-DTORCH_TARGET_VERSION={snippets.packed(target)}"] if target else []
+    define = ["-DTORCH_TARGET_VERSION=" + snippets.pack_version(target)] \
+        if target else []
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "yours.cu")
         source.write_text(code)
@@ -176,25 +177,25 @@ class Provoked:
             self.command = []
         elif error["when"] == "call" and "python" not in error:
             self.command = [program]
-            text = compiled(error, program, "-ldl", before=CALLS)
+            text = compile_case(error, program, "-ldl", before=CALLS)
         else:
             self.command = [sys.executable, "-c", error.get("python", LOAD),
                             library]
             if "code" in error:
-                text = compiled(error, library, "-shared")
+                text = compile_case(error, library, "-shared")
         if text:
             raise CannotRun(f"{error['id']} does not compile:\n{text}")
 
     def with_version(self, version: str) -> dict:
         root = runtimes.root(version)
         if self.error["when"] == "compile" and "script" not in self.error:
-            return self.said(refused(
+            return self.said(ask_compiler(
                 self.error["code"], root, self.error.get("target", TARGET),
                 self.error.get("by", ""), tuple(self.error.get("flags", []))),
                 1, version)
         if self.error["when"] == "link":
             return self.said(
-                compiled(self.error, self.folder / "library.so"), 1, version)
+                compile_case(self.error, self.folder / "library.so"), 1, version)
         own = "python" in self.error or "script" in self.error
         path = [str(self.folder), str(root.parent)] if own else []
         if "packages" in self.error:
@@ -231,7 +232,8 @@ class Provoked:
         return result
 
     def message(self, lines: list[str], version: str) -> str:
-        found = [self.line(lines, any_of) for any_of in wanted(self.error, version)]
+        found = [self.line(lines, any_of)
+                 for any_of in wanted_texts(self.error, version)]
         if None in found:
             return UNEXPECTED + " | ".join(lines)[-600:]
         return "\n".join(dict.fromkeys(filter(None, found)))

@@ -39,7 +39,7 @@ def minor(version: str) -> int:
     return int(version.split(".")[1])
 
 
-def packed(version: str) -> str:
+def pack_version(version: str) -> str:
     """"2.10" as TORCH_TARGET_VERSION has it."""
     return f"0x02{minor(version):02x}000000000000"
 
@@ -48,7 +48,7 @@ def compile(code: str, torch: Path, target: str | None = None,
             *options, by: str = "") -> str:
     """"" if the compiler takes `code`, else what it said. `target` is "2.10". `by`
     is the compiler; g++ by default, whose words are known."""
-    define = [f"-DTORCH_TARGET_VERSION={packed(target)}"] if target else []
+    define = [f"-DTORCH_TARGET_VERSION={pack_version(target)}"] if target else []
     done = subprocess.run(
         [by or shutil.which("g++") or "c++", "-std=c++17", "-w", "-isystem",
          str(torch / "include"), *define, "-xc++", "-",
@@ -65,21 +65,21 @@ def wrong(gate: dict, headers: dict[int, Path]) -> str:
     with_it = [m for m in sorted(headers) if m >= least]
     older = [m for m in sorted(headers) if m < least]
 
-    def tried(headers_minor, target_minor):
+    def try_code(headers_minor, target_minor):
         return compile(gate["code"], headers[headers_minor],
                        f"2.{target_minor}")
     if with_it:
         for m in {with_it[0], with_it[-1]}:
-            text = tried(m, target)
+            text = try_code(m, target)
             if text:
                 return f"headers 2.{m}, target 2.{target}: {text}"
             if target > 9:
-                text = tried(m, target - 1)
+                text = try_code(m, target - 1)
                 if gate["message"] not in text:
                     return f"headers 2.{m}, target 2.{target - 1}: {text}"
     if older:
         m = older[-1]
-        text = tried(m, min(target, m))
+        text = try_code(m, min(target, m))
         if not text:
             return f"headers 2.{m} have it too"
         if target == 9 and gate["message"] not in text:

@@ -103,7 +103,7 @@ def test_the_record_is_of_these_errors():
     assert provoking.wrong(recorded) == []
     for id, by_version in recorded.items():
         for version, found in by_version.items():
-            for any_of in provoking.wanted(errors[id], version):
+            for any_of in provoking.wanted_texts(errors[id], version):
                 assert any(text in found["message"] for text in any_of), id
             assert errors[id].get("signal") in (None, found.get("signal"))
 
@@ -126,9 +126,9 @@ def test_a_case_inherits_the_code_and_has_the_words_of_its_compiler():
             {"lines": ["d", "e"]}, {"text": "f", "unprovoked": "a reason"}]})
     assert (main["id"], main["text"], "by" in main) == ("x", "a", False)
     assert (nvcc_s["id"], nvcc_s["by"], nvcc_s["code"]) == ("x nvcc", "nvcc", "c")
-    assert provoking.wanted(nvcc_s, "2.13.0") == [["b"]]
+    assert provoking.wanted_texts(nvcc_s, "2.13.0") == [["b"]]
     assert (second["id"], second["code"]) == ("x.2", "c")
-    assert provoking.wanted(second, "2.13.0") == [["d"], ["e"]]
+    assert provoking.wanted_texts(second, "2.13.0") == [["d"], ["e"]]
 
 
 # --- gates --------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_2_16_for_2_10_is_refused_by_our_guard():
     """0x0210... is 2.16. PyTorch's own guard came with the headers of 2.15."""
     theirs = "#include <torch/csrc/stable/library.h>\n"
     ours = f'#include "{ROOT}/solutions/06_version_gating/compat.h"\n'
-    assert snippets.packed("2.16") == "0x0210000000000000"
+    assert snippets.pack_version("2.16") == "0x0210000000000000"
     assert (snippets.compile(theirs, torch_root(), "2.16") == "") == (HERE < 15)
     assert "TORCH_TARGET_VERSION is newer than the headers" in \
         snippets.compile(ours, torch_root(), "2.16")

@@ -228,7 +228,7 @@ def test_device_code(row, headers, tmp_path):
     for minor in {oldest - 1, oldest, max(headers)} & set(headers):
         said = device_code(
             includes + row["stable"], headers[minor], file,
-            f"-DTORCH_TARGET_VERSION={snippets.packed('2.10')}")
+            f"-DTORCH_TARGET_VERSION={snippets.pack_version('2.10')}")
         assert (said == "") == (minor >= oldest), f"headers 2.{minor}: {said}"
 
 

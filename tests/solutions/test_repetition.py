@@ -88,6 +88,6 @@ def test_no_solution_repeats_another():
 
 def test_a_file_that_is_carried_keeps_its_bytes():
     changed = [f"{path} differs from {owner}, which owns it: ./workbook carry"
-               for owner, copies in carry.carried() for path in copies
+               for owner, copies in carry.find_carried() for path in copies
                if path.read_bytes() != owner.read_bytes()]
     assert not changed, changed

@@ -21,7 +21,7 @@ from base.hunks import starter_with
 from base.project import BUILD, ROOT
 from base.sheets import find_chapter
 from learn import checking, screen
-from learn.checking import begin_tests, build_test, check, place_of_step, tests
+from learn.checking import begin_tests, build_test, check, place_of_step, processes
 from learn.checking.verdict import DIVIDED, HELP, MISSING
 from support import Implementation
 from torch_stable_abi import files, programs
@@ -241,7 +241,7 @@ def test_a_test_is_built_anew_after_another_was_by_another_compiler(monkeypatch)
 @pytest.fixture
 def two_seconds(monkeypatch):
     """Not ten are what a case may take, by tests that begin now."""
-    monkeypatch.setattr(tests, "CASE_SECONDS", 2)
+    monkeypatch.setattr(processes, "CASE_SECONDS", 2)
     monkeypatch.setattr(Implementation, "tests", None)
     yield
     if Implementation.tests:
@@ -334,15 +334,15 @@ def test_a_step_that_passes_alone_is_not_told_of(implementation, monkeypatch):
     """It ran into its limit while the machine had much to do."""
     mine = implementation("01")
     mine.replace("numerics.h", "value > kMax ? kMax", "value < kMax ? kMax")
-    run = tests.Tests.run
+    run = processes.Tests.run
 
     def run_slowly(own, steps):
         found = run(own, steps)
         if list(steps) == ["01.1", "01.2"]:
             found.cases[0].ended = False
-            found.status = tests.TIMED_OUT
+            found.status = processes.TIMED_OUT
         return found
-    monkeypatch.setattr(tests.Tests, "run", run_slowly)
+    monkeypatch.setattr(processes.Tests, "run", run_slowly)
     verdict = check(mine.chapter, mine.folder, at="01.3")
     assert (verdict.kind, verdict.step) == ("test", "01.3"), verdict
     assert verdict.steps["01.1"] == "pass", verdict

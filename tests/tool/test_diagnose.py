@@ -7,9 +7,9 @@ from base.hunks import starter_with
 from base.sheets import find_chapter
 from learn.checking import compilation
 from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
+from learn.checking.processes import FAILED, LEAKED, TIMED_OUT, Run
 from learn.checking.report import Case, Failure, in_words
 from learn.checking.source import Source
-from learn.checking.tests import FAILED, LEAKED, TIMED_OUT, Run
 from learn.checking.verdict import PASS
 
 CPP = "sizes.h"

@@ -81,7 +81,7 @@ def test_a_library_that_never_ends_loading(build, tmp_path, monkeypatch):
     result = extension.load(library, MINE, tmp_path)
     assert result.refused == "no end of loading it in 3 s"
     with pytest.raises(CannotRun, match=f"libmatrix.so on libtorch {MINE}: no end of"):
-        schemas.asked(library, MINE)
+        schemas.ask_libtorch(library, MINE)
 
 
 @pytest.mark.parametrize("command", ["matrix", "schemas"])

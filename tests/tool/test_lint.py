@@ -1,5 +1,6 @@
 """Format, static analysis, scripts, and that the project speaks of itself."""
 
+import re
 import shutil
 import subprocess
 
@@ -82,3 +83,11 @@ def test_no_trailing_blanks_and_no_long_code_lines():
 @pytest.mark.full
 def test_spelling():
     passes(PYTHON, "-m", "codespell_lib", *checkout_files(), cwd=ROOT)
+
+
+def test_places_that_contributing_names_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition("## Where things are")[2].partition("\n## ")[0]
+    names = re.findall(r"`((?:common|tests|docs|requirements)/[\w./]*)`", table)
+    assert len(names) >= 10
+    assert [n for n in names if "NN" not in n and not (ROOT / n).exists()] == []

@@ -36,13 +36,13 @@ MEASURED = {
 
 def test_a_repetition_is_divided_by_the_floor_nearest_in_time():
     floor = [Sample(1, 10), Sample(5, 20)]
-    assert ratios.paired([Sample(2, 30), Sample(4, 30)], floor) == [3, 1.5]
+    assert ratios.pair([Sample(2, 30), Sample(4, 30)], floor) == [3, 1.5]
 
 
 def test_the_floor_is_divided_by_its_nearest_other_repetition():
     floor = [Sample(1, 10), Sample(2, 20), Sample(9, 40)]
-    assert ratios.paired(floor, floor) == [0.5, 2, 2]
-    assert ratios.paired(floor[:1], floor[:1]) == [1]
+    assert ratios.pair(floor, floor) == [0.5, 2, 2]
+    assert ratios.pair(floor[:1], floor[:1]) == [1]
 
 
 def test_median_and_quartiles_of_a_drifting_machine():

@@ -1,7 +1,7 @@
 """check: builds one implementation, tests it, and says what happened.
 
     compilation what CMake, the compiler and the linker say
-    tests       the processes of the tests, and report what they wrote
+    processes   those of the tests, and report what they wrote
     run_steps   which steps are run, and how each stands
     diagnose    what a run means: a finding
     source      whose line it is, and where a step is edited
@@ -28,9 +28,9 @@ from base.requirements import install_with_torch
 from base.sheets import Chapter, refuse_odd_files, source_files
 from learn.checking import compilation
 from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
+from learn.checking.processes import TIMED_OUT, Tests
 from learn.checking.run_steps import StepRunner
 from learn.checking.source import Source, place_of_step
-from learn.checking.tests import TIMED_OUT, Tests
 from learn.checking.verdict import NOT_REACHED, PASS, Finding, Verdict, short
 from torch_stable_abi.files import locked, read_json, write_json
 from torch_stable_abi.libtorch.installed import torch_root

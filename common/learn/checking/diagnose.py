@@ -7,9 +7,9 @@ from pathlib import Path
 
 from base.project import read_source
 from base.sheets import source_files
-from learn.checking.report import Case, Failure, in_words, tidied
+from learn.checking.processes import LEAKED, TIMED_OUT, Run
+from learn.checking.report import Case, Failure, in_words, tidy
 from learn.checking.source import Source, frames, python_frames
-from learn.checking.tests import LEAKED, TIMED_OUT, Run
 from learn.checking.verdict import PASS, Finding, short
 from torch_stable_abi.programs import name_signal
 from torch_stable_abi.programs import run as run_program
@@ -213,7 +213,7 @@ def _diagnose_crash(source: Source, run: Run
         f"exit {run.status}")
     null = ", at a null pointer" * ("points to the zero page" in text)
     return "crash", [f"ended by {name}{null}",
-                     *(tidied(what) for what in re.findall(
+                     *(tidy(what) for what in re.findall(
                          r"(what\(\): .*?)(?: at /.*)?$", text, re.M)[:1]),
                      *_find_caller(source, text, place)], place
 

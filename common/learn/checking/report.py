@@ -97,7 +97,7 @@ def in_words(failure: Failure) -> list[str]:
     context = [said for said in failure.context if not LOOK.fullmatch(said)]
     if context:
         lines.append("with: " + "; ".join(context).replace(" := ", " = "))
-    return [tidied(line) for line in lines]
+    return [tidy(line) for line in lines]
 
 
 def _of_values(code: str, values: str) -> list[str]:
@@ -125,7 +125,7 @@ def _of_values(code: str, values: str) -> list[str]:
             (f"about {about[1]}" if about else wanted or "empty")]
 
 
-def tidied(text: str) -> str:
+def tidy(text: str) -> str:
     """Without folders, and without the function that STD_TORCH_CHECK puts first.
     A later step's TODO is not the one to do now."""
     text = text.replace(f"{ROOT}/", "/")  # which may have a space

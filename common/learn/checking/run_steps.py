@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from learn.checking.processes import LEAKED, TIMED_OUT, Run, Tests
 from learn.checking.report import Case
-from learn.checking.tests import LEAKED, TIMED_OUT, Run, Tests
 from learn.checking.verdict import FAIL, NOT_REACHED, PASS
 
 

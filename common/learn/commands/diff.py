@@ -18,11 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     chapter, step = chapter_and_step(arguments.what)
     steps = {step.id} if step else {s.id for s in chapter.steps} \
-        if arguments.all else done(chapter)
+        if arguments.all else steps_done(chapter)
     return 1 if show(chapter, steps) else 0
 
 
-def done(chapter: Chapter) -> set[str]:
+def steps_done(chapter: Chapter) -> set[str]:
     return {id for id, state in checking.last_states(chapter)[0].items()
             if state == checking.PASS}
 

@@ -54,7 +54,7 @@ def recording(number: str) -> Path:
     return ROOT / f"docs/results/demo_{number}.txt"
 
 
-def compiled(target: Path, source: Path, *options: object) -> str:
+def compile_source(target: Path, source: Path, *options: object) -> str:
     """Return what the compiler says, with the headers that are here; "" if all is
     well."""
     torch = torch_root()
@@ -65,21 +65,21 @@ def compiled(target: Path, source: Path, *options: object) -> str:
     return done.stdout if done.returncode else ""
 
 
-def built(name: str, source: Path, *options: object) -> Path:
+def build_once(name: str, source: Path, *options: object) -> Path:
     """Compiled, unless that has been done since the source was changed."""
     target = FOLDER / runtimes.installed() / name
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         place = os.path.relpath(source, ROOT)
         print(f"Compiling {place} ...", file=sys.stderr)
-        text = compiled(target, source, *options)
+        text = compile_source(target, source, *options)
         if text:
             raise CannotRun(f"{place} does not compile:\n{text[-1500:]}")
     return target
 
 
-def called(version: str, library: Path, op: str) -> tuple[bool, str]:
+def call_op(version: str, library: Path, op: str) -> tuple[bool, str]:
     """Whether the op of a library works on a libtorch, and what came."""
-    program = built("demo", Path(__file__).with_name("run.cpp"), "-std=c++20",
+    program = build_once("demo", Path(__file__).with_name("run.cpp"), "-std=c++20",
                     "-DTORCH_TARGET_VERSION=0x020a000000000000", "-ldl")
     done = run([program, library, op], env={
         **os.environ, "LD_LIBRARY_PATH": str(runtimes.root(version) / "lib")})
@@ -93,12 +93,12 @@ def called(version: str, library: Path, op: str) -> tuple[bool, str]:
     if symbol:
         readable = run(["c++filt", symbol[1]]).stdout.strip()
         readable = re.sub(r", std::allocator<[\w:]+> ", "", readable)
-        text = f"{text[:65]}...\n" + wrapped(f"{INDENT}that is {readable}")
+        text = f"{text[:65]}...\n" + fold(f"{INDENT}that is {readable}")
     else:
-        text = wrapped(INDENT + text).strip()
+        text = fold(INDENT + text).strip()
     return done.returncode == 0, text
 
 
-def wrapped(text: str) -> str:
+def fold(text: str) -> str:
     return textwrap.fill(text, 80, subsequent_indent=INDENT,
                          break_long_words=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from base.project import ROOT
-from learn.demos import INDENT, built, called
+from learn.demos import INDENT, build_once, call_op
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
@@ -22,9 +22,9 @@ SOURCES = {"stable": "solutions/00_first_extension/first_extension.cpp",
 def show(versions: list[str], say: Callable[[str], None]) -> bool:
     here = runtimes.installed()
     libraries = {
-        "stable": built("libstable.so", ROOT / SOURCES["stable"], "-std=c++17",
+        "stable": build_once("libstable.so", ROOT / SOURCES["stable"], "-std=c++17",
                         "-shared", "-DTORCH_TARGET_VERSION=0x020a000000000000"),
-        "ordinary": built("libordinary.so", ROOT / SOURCES["ordinary"],
+        "ordinary": build_once("libordinary.so", ROOT / SOURCES["ordinary"],
                           "-std=c++20", "-shared",
                           torch_root() / "lib/libc10.so")}
     say(f"One op, written twice and built with PyTorch {here}:")
@@ -35,7 +35,7 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
         say(f"\nOn libtorch {version}" +
             (", which both were built with:" if version == here else ":"))
         for name, library in libraries.items():
-            works, text = called(version, library, "silu")
+            works, text = call_op(version, library, "silu")
             good = good and (works or name == "ordinary")
             say(f"  {name:<9} {text}")
     return good

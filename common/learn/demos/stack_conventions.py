@@ -23,18 +23,18 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
         FOLDER.mkdir(parents=True, exist_ok=True)
         library = FOLDER / "quantise.so"
         say(f"$ c++ -shared -DKERNEL={kernel} quantise.cpp -o quantise.so")
-        _done("c++", "-shared", "-fPIC", "-std=c++17", f"-DKERNEL={kernel}",
+        _run_python("c++", "-shared", "-fPIC", "-std=c++17", f"-DKERNEL={kernel}",
               f"-I{STACK}", "-DTORCH_TARGET_VERSION=0x020a000000000000",
               "-isystem", torch_root() / "include", SOURCES / "quantise.cpp",
               "-o", library, torch_root() / "lib/libtorch_cpu.so")
         say("$ python quantise.py quantise.so")
-        came[kernel] = _done(sys.executable, SOURCES / "quantise.py", library)
+        came[kernel] = _run_python(sys.executable, SOURCES / "quantise.py", library)
         say(came[kernel])
     return "2 types for 1 slots" in came["counted"] and \
         came["right"].endswith(" 0 MB more")
 
 
-def _done(*words: object) -> str:
+def _run_python(*words: object) -> str:
     done = run([*words], env={
         **os.environ, "PYTHONPATH": str(torch_root().parent)})
     if done.returncode != 0:

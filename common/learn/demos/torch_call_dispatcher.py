@@ -21,16 +21,16 @@ HEADERS = ROOT / "solutions/05_torch_call_dispatcher"
 
 
 def show(versions: list[str], say: Callable[[str], None]) -> bool:
-    by_hand = _compiled("sum", [], say)
+    by_hand = _compile("sum", [], say)
     for behind in ("0", "1", "slot"):
         _run(by_hand, behind, say)
-    refused = not _fits(_compiled("declared", ["-shared"], say), say)
-    fits = _fits(_compiled("declared", ["-shared", "-DDTYPE"], say), say)
-    return _run(_compiled("declared", ["-DDTYPE"], say), "", say) and \
+    refused = not _fits(_compile("declared", ["-shared"], say), say)
+    fits = _fits(_compile("declared", ["-shared", "-DDTYPE"], say), say)
+    return _run(_compile("declared", ["-DDTYPE"], say), "", say) and \
         fits and refused
 
 
-def _compiled(name: str, flags: list[str], say: Callable[[str], None]) -> Path:
+def _compile(name: str, flags: list[str], say: Callable[[str], None]) -> Path:
     FOLDER.mkdir(parents=True, exist_ok=True)
     target = FOLDER / (name + ".so" * ("-shared" in flags))
     say(f"$ {' '.join(['c++', *flags])} {name}.cpp -o {target.name}")

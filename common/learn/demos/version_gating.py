@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from base.project import ROOT
-from learn.demos import FOLDER, built, called, compiled, wrapped
+from learn.demos import FOLDER, build_once, call_op, compile_source, fold
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.programs import CannotRun
 
@@ -25,17 +25,17 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
                         (RIGHT, "which is 2.10")):
         say(f"Without the guard, target {target}, {why}:")
         try:
-            library = built(f"lib{target}.so", source, *_options(target))
+            library = build_once(f"lib{target}.so", source, *_options(target))
         except CannotRun as error:  # since 2.15 torch's headers have a guard
             say(f"{_error(str(error))}\n")
             continue
         for version in [runtimes.installed(), *versions]:
-            works, text = called(version, library, "abi_report")
+            works, text = call_op(version, library, "abi_report")
             good = good and (works or target == WRONG)
             say(f"  {version:<9} {text}")
         say("")
     say(f"With the guard, target {WRONG}:")
-    text = compiled(FOLDER / "guarded.so", SOLUTION / "version_gating.cpp",
+    text = compile_source(FOLDER / "guarded.so", SOLUTION / "version_gating.cpp",
                     *_options(WRONG))
     say(_error(text))
     return good and "#error" in text
@@ -61,5 +61,5 @@ def _without_guard() -> Path:
 
 def _error(text: str) -> str:
     found = re.search(r'error: (?:#error )?"?(.*?)"?$', text, re.M)
-    return wrapped("  does not compile: " +
+    return fold("  does not compile: " +
                    (f"#error {found[1]}" if found else text))

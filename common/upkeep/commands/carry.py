@@ -18,7 +18,7 @@ OF_THEIR_OWN = {
         "the Hub's checker refuses the weak symbol of 03's"}
 
 
-def carried() -> Iterator[tuple[Path, list[Path]]]:
+def find_carried() -> Iterator[tuple[Path, list[Path]]]:
     """Yield each file that is carried: the owner's, and the copies."""
     by_name: dict[str, list[Path]] = {}
     for path in sorted(SOLUTIONS.glob("*/**/*")):
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    for owner, copies in carried():
+    for owner, copies in find_carried():
         for path in copies:
             if path.read_bytes() != owner.read_bytes():
                 copy_file(owner, path)

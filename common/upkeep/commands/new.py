@@ -123,7 +123,7 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
     word = re.compile(rf'(^name = "|your-name/)?'
                       rf"(?<!kernels-community/){old}(?!s\b)", re.M)
 
-    def renamed(text: str) -> str:
+    def rename(text: str) -> str:
         text = word.sub(
             lambda m: m[1] + hub_name(name) if m[1] else name, text)
         text = text.replace(old.upper(), name.upper())
@@ -135,9 +135,9 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
             prefix=f".{target.name}-", dir=target.parent) as scratch:
         part = Path(scratch, target.name)  # whole or not at all
         for path, text in texts(chapter, bare).items():
-            copy = part / renamed(path)
+            copy = part / rename(path)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(renamed(text))
+            copy.write_text(rename(text))
         (part / "LICENSE").write_text((ROOT / "LICENSE").read_text())
         (part / ".gitignore").write_text("build/\ndist/\n__pycache__/\n")
         part.rename(target)

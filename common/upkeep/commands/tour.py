@@ -7,7 +7,7 @@ from base.project import BUILD
 from base.requirements import install_with_torch
 from base.sheets import Chapter, chapters
 from learn import screen
-from learn.checking.tests import Tests
+from learn.checking.processes import Tests
 from learn.commands.bench import bench, sentence
 
 
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pass
 
 
-def tested(chapter: Chapter) -> tuple[bool, str]:
+def run_tests(chapter: Chapter) -> tuple[bool, str]:
     """Whether the solution, optimised, passes its steps; and what is said of it."""
     test = chapter.steps_in_python
     if test.exists():
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     failed = 0
     for chapter in chapters():
         print(screen.bold(f"{chapter.number} {chapter.title}"))
-        passed, text = tested(chapter)
+        passed, text = run_tests(chapter)
         print(f"  tests    {text}")
         failed += not passed
         result = bench(chapter, quick=True, groups=slice(-1, None)) \

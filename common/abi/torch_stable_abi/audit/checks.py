@@ -88,8 +88,8 @@ def of_library(library: Library, subject: Subject) -> Report:
     report.manylinux = _manylinux(library, add)
     report.python = _python(library, subject, add)
     _cuda(library, add)
-    _linked(library, subject, add)
-    _exported(library, add)
+    _check_links(library, subject, add)
+    _check_exports(library, add)
     return report
 
 
@@ -109,7 +109,7 @@ def _count(things, what: str) -> str:
 def _unstable(library: Library, siblings: set[str]) -> list[str]:
     """Return what it takes of libtorch's C++, demangled."""
     names = [n for n in library.imports if n not in siblings]
-    return sorted(text for text in elf.demangled(names)
+    return sorted(text for text in elf.demangle(names)
                   if UNSTABLE.search(STABLE.sub("", text)))
 
 
@@ -197,7 +197,7 @@ def _namespaces(library: Library) -> tuple[set[str], set[str], set[str]]:
     defined, implemented = set(), set()
     names = [n for n in {*library.inner, *library.exports}
              if "STABLE_TORCH_LIBRARY" in n]
-    for match in filter(None, map(REGISTRATION.search, elf.demangled(names))):
+    for match in filter(None, map(REGISTRATION.search, elf.demangle(names))):
         if match[1] == "IMPL":
             implemented.add(re.sub(r"_[A-Za-z0-9]+_\d+$", "", match[2]))
         else:
@@ -354,7 +354,7 @@ def _cuda(library: Library, add) -> None:
 # --- how it was linked -----------------------------------------------------------
 
 
-def _linked(library: Library, subject: Subject, add) -> None:
+def _check_links(library: Library, subject: Subject, add) -> None:
     inside = {name.rsplit("/", 1)[-1] for name in
               (other.name for other in subject.libraries)}
     policy = _policy([library])
@@ -392,19 +392,19 @@ def _linked(library: Library, subject: Subject, add) -> None:
                  "smaller"))
 
 
-def _exported(library: Library, add) -> None:
+def _check_exports(library: Library, add) -> None:
     unique = [n for n, bind in library.exports.items() if bind == elf.UNIQUE]
     if unique:
         add(Line("exports", WARN, f"{_count(unique, 'gnu-unique symbol')}: all "
                  "libraries of a process share them, and dlclose frees nothing. "
-                 "-fno-gnu-unique", elf.demangled(unique)))
+                 "-fno-gnu-unique", elf.demangle(unique)))
     mangled = [n for n in library.exports if n.startswith("_Z")]
     torchs = [n for n in mangled if TORCHS.match(n)]
     if torchs or len(mangled) > 20:
         add(Line("exports", NOTE, _count(mangled, "C++ symbol") + (
             f", {len(torchs)} of them of torch's headers, which another library "
             "may bring too" if torchs else "") + ": -fvisibility=hidden "
-            "-fvisibility-inlines-hidden", elf.demangled(torchs or mangled)))
+            "-fvisibility-inlines-hidden", elf.demangle(torchs or mangled)))
 
 
 # --- the wheel, the variant --------------------------------------------------------

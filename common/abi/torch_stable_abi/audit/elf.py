@@ -149,7 +149,7 @@ def architectures(fatbin: bytes) -> list[str]:
     return [f"{kind}_{number}{suffix}" for number, suffix, kind in sorted(found)]
 
 
-def demangled(names: list[str]) -> list[str]:
+def demangle(names: list[str]) -> list[str]:
     """By c++filt, which comes with every compiler."""
     try:
         return subprocess.run(["c++filt"], input="\n".join(names), text=True,

@@ -32,7 +32,7 @@ def here() -> list[str]:
     return in_order(runtimes.installed(), *cached)
 
 
-def asked(library: Path, version: str) -> dict:
+def ask_libtorch(library: Path, version: str) -> dict:
     """Return the calls, and the schemas that a running libtorch has for them."""
     folder = runtimes.root(version) / "lib"
     try:
@@ -50,7 +50,7 @@ def asked(library: Path, version: str) -> dict:
     return json.loads(done.stdout)
 
 
-def written(version: str) -> dict[str, str] | None:
+def read_schemas(version: str) -> dict[str, str] | None:
     """{name: schema} of native_functions.yaml; None if there is no such file,
     as in a libtorch without Python."""
     path = runtimes.root(version).parent / runtimes.SCHEMAS
@@ -86,9 +86,9 @@ def check(library: Path, versions: list[str]) -> dict:
     """{version: {call: problems}}, and where each schema came from."""
     result: dict = {"library": library.name, "versions": {}, "sources": {}}
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        answers = list(pool.map(lambda v: asked(library, v), versions))
+        answers = list(pool.map(lambda v: ask_libtorch(library, v), versions))
     for version, said in zip(versions, answers):
-        file = written(version)
+        file = read_schemas(version)
         result["versions"][version] = compare(
             said["calls"], said["schemas"], file)
         result["sources"][version] = {

@@ -14,7 +14,7 @@ KERNEL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
 
 
-def declared(library) -> list[str]:
+def find_declared(library) -> list[str]:
     lines = []
     try:
         list_them = library.call_op_declared
@@ -56,7 +56,7 @@ def main() -> None:
     torch = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
     torch.aoti_torch_abi_version.restype = ctypes.c_uint64
     version = torch.aoti_torch_abi_version()
-    calls = declared(ctypes.CDLL(os.path.abspath(sys.argv[2])))
+    calls = find_declared(ctypes.CDLL(os.path.abspath(sys.argv[2])))
     if not schema(torch, "aten::empty_like"):  # which every version has
         sys.exit("this libtorch does not print schemas as those before did")
     print(json.dumps({
