@@ -6,7 +6,7 @@ import sys
 
 
 def mend_streams() -> None:
-    """Open what cron or an editor has closed, and prints on any terminal: a character
+    """Open what cron or an editor has closed, and print on any terminal: a character
     that its encoding lacks becomes a question mark."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -38,7 +38,7 @@ def adopt_orphans() -> None:
 
 
 def kill_descendants() -> None:
-    """End all that this process has started, and waits for it."""
+    """End all that this process has started, and wait for it."""
     while found := family(os.getpid())[1:]:
         kill(found)
         psutil.wait_procs(found, timeout=1)

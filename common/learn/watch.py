@@ -156,7 +156,7 @@ class Preparing:
             tests.end()
 
     def stop(self) -> Tests | None:
-        """End the build. Gives the tests, if they have begun."""
+        """End the build. Return the tests, if they have begun."""
         if self.build and self.build.poll() is None:
             os.killpg(self.build.pid, signal.SIGTERM)
             self.build.wait()

@@ -34,7 +34,7 @@ SIZES = "  std::vector<int64_t> result = input.vec();\n"
 
 
 def verdict_of(mine, kind, step, file, text):
-    """Check, and compares class, step and place with what is expected."""
+    """Check, and compare class, step and place with what is expected."""
     verdict = mine.check()
     assert verdict.kind == kind, verdict
     assert verdict.step == step, verdict

@@ -1,4 +1,4 @@
-"""Runs programs, and says what the system refuses."""
+"""Running programs, and saying what the system refuses."""
 
 import errno
 import math

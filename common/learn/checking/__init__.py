@@ -72,8 +72,8 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
 
 
 def leave_out_environment() -> None:
-    """Remove what would change how a check compiles, or what its sanitizers
-    report, from this process's environment, and says so."""
+    """Remove from this process's environment what would change how a check compiles,
+    or what its sanitizers report, and say so."""
     for name in NOT_OURS:
         if os.environ.pop(name, None) is not None:
             print(f"{name} of your environment is left out: a check has settings of "
@@ -157,7 +157,7 @@ class Attempt:
         self.seconds: dict[str, float] = {}
 
     def judge(self, tell: Callable[[Verdict], None], said: str) -> Verdict:
-        """Build and tests it. `tell` hears of the step that the learner is at; the
+        """Build and test it. `tell` hears of the step that the learner is at; the
         compiler `said` this of what is built already."""
         start = time.monotonic()
         found = self._build(said)
@@ -175,8 +175,8 @@ class Attempt:
         return found
 
     def _test(self, tell: Callable[[Verdict], None]) -> Finding:
-        """Run the step that the learner is at and tells of it, then the others.
-        Returns what is found of the first step that does not pass."""
+        """Run the step that the learner is at and tell of it, then run the others.
+        Return what is found of the first step that does not pass."""
         if library_of(self.tests.build) is None:
             return Finding("link", ["no shared library was built"])
         at, runner = self.at, self.runner
@@ -223,7 +223,7 @@ class Attempt:
             slow.end()
 
     def _write_verdict(self, found: Finding) -> Verdict:
-        """Write the log, and returns what is told of a finding."""
+        """Write the log, and return what is told of a finding."""
         log = self.tests.build / "log.txt"
         log.write_text(found.log)
         file, line = found.place or self.source.place(found.step or self.at)
@@ -240,7 +240,7 @@ class Attempt:
 def _begin_first_build(chapter: Chapter, folder: Path, build: Path
                        ) -> Iterator[Future[str]]:
     """Build an implementation that was never built, meanwhile: the compiler has a core
-    for each. Yields what it says; what is wrong is judged later."""
+    for each. Yield what it says; what is wrong is judged later."""
     def build_it() -> str:
         if (build / "build.ninja").exists() or chapter.steps_in_python.exists():
             return ""
@@ -315,7 +315,7 @@ def _test_of(chapter: Chapter) -> Path:
 
 
 def build_test(chapter: Chapter) -> Path:
-    """Return the chapter's test, and builds it first unless it is newer than all that
+    """Return the chapter's test, and build it first unless it is newer than all that
     it is made of."""
     test = _test_of(chapter)
     if test.suffix == ".py":

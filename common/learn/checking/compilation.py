@@ -24,7 +24,7 @@ REQUIRED = re.compile(r"^(\S.*?):(\d+):\d+: +required from", re.M)
 
 def build(source: Source, folder: Path, superseded: Callable[[], bool],
           said: str = "") -> tuple[Finding | None, list[str]]:
-    """Build an implementation in `folder`. Returns what is wrong, or None, and the
+    """Build an implementation in `folder`. Return what is wrong, or None, and the
     warnings, also those that the compiler `said` of what is built already."""
     result = configure(source.chapter, source.folder, folder)
     if result is not None and result.returncode != 0:

@@ -48,7 +48,7 @@ class StepRunner:
 
     def rerun_alone(self, step: str) -> Outcome | None:
         """Run a step that did not pass in a process of its own, so that it is blamed
-        for its own output only. Returns None if it passes: unless the time had ended
+        for its own output only. Return None if it passes: unless the time had ended
         it, what fails after others only is wrong too."""
         before = self.failed.pop(step, None)
         run = self.run([step])

@@ -23,7 +23,7 @@ from torch_stable_abi.projects import library_of
 def bench(chapter: Chapter, quick: bool = False, yours: bool = False,
           json_file: str | None = None, limits: bool = False,
           peer: str | None = None, groups: slice = slice(None)) -> dict | None:
-    """Build what is measured, runs the benchmark and gives its JSON, with the
+    """Build what is measured, run the benchmark and return its JSON, with the
     printed table as "table". None if the chapter has no benchmark. That of 08
     measures all its groups always."""
     script = chapter.tests / "bench.py"

@@ -155,7 +155,7 @@ def _download(requirement: str, machine: str, partial: Path) -> Path:
 
 
 def _unpack(wheel: Path, folder: Path) -> dict:
-    """Unpacks what is needed and removes the wheel. Gives {file: [sum, size]}
+    """Unpack what is needed and remove the wheel. Return {file: [sum, size]}
     from the wheel's list, and its METADATA."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
