@@ -8,7 +8,7 @@ import signal
 import sys
 from types import ModuleType
 
-from base.project import BUILD
+from base.project import BUILD, ROOT
 from base.requirements import install
 from torch_stable_abi.cli import describe, parse, run_to_status
 from torch_stable_abi.files import refuse_odd_folder
@@ -70,7 +70,7 @@ def parse_words(words: list[str]) -> tuple[ModuleType, argparse.Namespace]:
 
 
 def main(words: list[str]) -> int:
-    return run_to_status("workbook", lambda: run(words))
+    return run_to_status("workbook", lambda: run(words), ROOT)
 
 
 def run(words: list[str]) -> int:

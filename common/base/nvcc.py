@@ -4,9 +4,9 @@ PyPI into the cache, outside of the checkout."""
 import os
 import shutil
 
-from base.requirements import PIP, REQUIREMENTS
+from base.requirements import REQUIREMENTS
 from torch_stable_abi.files import CACHE
-from torch_stable_abi.programs import CannotRun, run_shown
+from torch_stable_abi.programs import PIP, CannotRun, run_shown
 
 FOLDER = CACHE / "cuda-13.0"
 BIN = FOLDER / "nvidia/cu13/bin"

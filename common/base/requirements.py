@@ -1,19 +1,16 @@
 """What is installed beside the tool: the sets of requirements/."""
 
 import shutil
-import sys
 import sysconfig
 from pathlib import Path
 
 from base.project import ROOT
 from torch_stable_abi.libtorch.installed import torch_root
-from torch_stable_abi.programs import CannotRun, run_shown
+from torch_stable_abi.programs import PIP, CannotRun, run_shown
 
 REQUIREMENTS = ROOT / "requirements"
 # What `matrix --python` installs as well, and so is part of the tools' package.
 OF_PACKAGE = ROOT / "common/abi/torch_stable_abi/requirements"
-PIP = [sys.executable, "-I", "-m", "pip",  # not what lies in the current folder
-       "--disable-pip-version-check"]
 
 
 def see_torch() -> None:

@@ -120,7 +120,7 @@ def _follow(key: str, chapter: Chapter, log: Path | None) -> Chapter:
 
 
 def _say(error: CannotRun | OSError) -> None:
-    text = sentence(error) if isinstance(error, OSError) else str(error)
+    text = sentence(error, ROOT) if isinstance(error, OSError) else str(error)
     print(f"workbook: {text}")
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from base.hunks import hunks, replace_places
-from base.project import BUILD, MINE, read_source
+from base.project import BUILD, MINE, ROOT, read_source
 from base.sheets import Chapter, open_chapter, refuse_odd_files, source_files
 from learn import screen
 from torch_stable_abi.files import (
@@ -52,7 +52,7 @@ def hint(chapter: Chapter, id: str, again: str) -> None:
     try:
         write_json(seen_file, seen)
     except OSError as error:  # such as on a disk that can only be read
-        print(f"(The next time begins here: {sentence(error)})")
+        print(f"(The next time begins here: {sentence(error, ROOT)})")
     if not last:
         print(f"More: {again}" +
               (" (it shows the solution)" if n == len(texts) - 2 else ""))

@@ -343,7 +343,7 @@ def test_a_full_disk_is_called_so_where_no_file_is_named():
      "my/x.cpp: Permission denied; make it yours to read and write: chmod u+rwX, or "
      "sudo chown")])
 def test_what_the_system_refuses_is_a_sentence(error, said):
-    assert sentence(error) == said
+    assert sentence(error, ROOT) == said
 
 
 def fill(disk, left):

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 from torch_stable_abi.programs import CannotRun, sentence
@@ -37,9 +38,10 @@ def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namesp
     return arguments
 
 
-def run_to_status(program: str, run: Callable[[], int]) -> int:
-    """Return what `run` returns. What stops it is said in one sentence, and has a
-    status of its own."""
+def run_to_status(program: str, run: Callable[[], int],
+                  root: Path = Path("/nowhere")) -> int:
+    """Return what `run` returns. What stops it is said in one sentence, in which files
+    are named from `root`, and has a status of its own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
     try:
@@ -57,7 +59,7 @@ def run_to_status(program: str, run: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or exit flushes again
         return 141
     except OSError as error:
-        print(f"{program}: {sentence(error)}", file=sys.stderr)
+        print(f"{program}: {sentence(error, root)}", file=sys.stderr)
         return 2
     except MemoryError:
         print(f"{program}: there is not enough memory: end some programs, or raise the "

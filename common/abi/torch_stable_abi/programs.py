@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent  # in a checkout, on the disk of its builds
+PIP = [sys.executable, "-I", "-m", "pip",  # not what lies in the current folder
+       "--disable-pip-version-check"]
 
 
 class CannotRun(Exception):
@@ -22,9 +24,6 @@ class CannotRun(Exception):
 
 CURES = {  # of what the system refuses
     errno.ENOSPC: "; free some, a full build needs 2 GiB",
-    errno.EROFS: "; copy the workbook to a folder of yours",
-    errno.EACCES: "; make it yours to read and write, or copy the workbook to a folder "
-                  "of yours",
     errno.EEXIST: "; move it away, since a folder belongs there",
     errno.EAGAIN: "; end some programs, or raise the limit of ulimit -u",
     errno.EMFILE: "; raise the limit of ulimit -n",
@@ -33,22 +32,32 @@ CURES = {  # of what the system refuses
     errno.ENOMEM: "; end some programs, or raise the limit of ulimit -v"}
 
 
-def sentence(error: OSError) -> str:
-    """Return what the system refused, of which file, and the cure."""
+def sentence(error: OSError, root: Path = Path("/nowhere")) -> str:
+    """Return what the system refused, of which file, and the cure. A file in `root`,
+    the folder of a checkout, is named from there."""
     if error.errno == errno.ENOSPC and error.filename is None:
         return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
     if isinstance(error, shutil.Error):  # [(from, to, why), ...]
         first = error.args[0][0]
-        return f"{first[0]} could not be copied: {first[2]}"
-    cure = CURES.get(error.errno or 0, "")
+        return f"{_place(Path(first[0]), root)} could not be copied: {first[2]}"
+    code = error.errno or 0
+    cure = CURES.get(code, "")
     if error.filename is None:
         return str(error.strerror or error) + cure
     path = Path(os.fsdecode(error.filename))
-    if error.errno == errno.ENOENT and len(path.parts) == 1:  # a program
+    if code == errno.ENOENT and len(path.parts) == 1:  # a program
         cure = "; ./workbook doctor shows what this machine lacks"
-    elif error.errno == errno.ENOENT and not path.parent.exists():
-        cure = f"; there is no folder {path.parent}"
-    return f"{path}: {error.strerror}{cure}"
+    elif code == errno.ENOENT and not path.parent.exists():
+        cure = f"; there is no folder {_place(path.parent, root)}"
+    elif code in (errno.EROFS, errno.EACCES) and path.is_relative_to(root):
+        cure = "; copy the workbook to a folder of yours" \
+            if not os.access(root, os.W_OK) else \
+            "; make it yours to read and write: chmod u+rwX, or sudo chown"
+    return f"{_place(path, root)}: {error.strerror}{cure}"
+
+
+def _place(path: Path, root: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def environment_of_user() -> dict[str, str]:

@@ -22,9 +22,9 @@ from importlib.metadata import PathDistribution
 from pathlib import Path
 
 from base.project import ROOT
-from base.requirements import PIP, REQUIREMENTS, lock_files
+from base.requirements import REQUIREMENTS, lock_files
 from torch_stable_abi.files import readable, refuse_special, refuse_unwritable
-from torch_stable_abi.programs import CannotRun, run_shown
+from torch_stable_abi.programs import PIP, CannotRun, run_shown
 from torch_stable_abi.programs import run as run_program
 
 PACKAGES = "g++ cmake ninja-build python3-venv doctest-dev libbenchmark-dev mold " \

@@ -22,11 +22,10 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from base.requirements import PIP
 from torch_stable_abi.files import CACHE, locked
 from torch_stable_abi.libtorch.installed import torch_root, torch_version
 from torch_stable_abi.libtorch.versions import numbers
-from torch_stable_abi.programs import CannotRun
+from torch_stable_abi.programs import PIP, CannotRun
 
 HERE = platform.machine()
 NEEDED_GB = 1.6  # the largest wheel, and what is unpacked of it
