@@ -1,13 +1,15 @@
-// Tests of chapter 02: a case a step, a subcase a row of the conversion table,
-// and what libtorch and its headers themselves lose, by version.
+// Tests of chapter 02: each step has a case. Others test the rows of the
+// conversion table, and what libtorch and its headers lose, by version.
 #include "conversions.h"
+#include "replaced_shims.h"
+#include "table_rows.h"
 #include "testing/checks.h"
 #include "testing/dispatcher.h"
 #include "testing/ledger.h"
 #include "testing/library.h"
 #include "testing/random.h"
-#include "testing/replaced.h"
-#include "testing/watch.h"
+#include "types.h"
+#include "watched_calls.h"
 
 #include <doctest/doctest.h>
 
@@ -29,655 +31,18 @@
 #include <vector>
 
 using namespace workbook;
+using namespace workbook::chapter_02;
 using c10::DeviceType;
 using c10::Layout;
 using c10::MemoryFormat;
 using c10::ScalarType;
 using doctest::Contains;
+using rows::from_string;
+using rows::to_string;
 using rows::Verdict;
 using torch::stable::Device;
 using torch::stable::Tensor;
 namespace theirs = torch::stable::detail; // PyTorch's own conversions
-
-// --- Shims that the tests stand in front of ----------------------------------
-
-namespace {
-
-// What fails, as without memory: the n-th call of a function, and those after
-// it if it fails for good.
-int calls_until_failure = 0; // 0: none fails
-bool for_good = false;
-int calls = 0;
-
-bool fails() {
-  ++calls;
-  if (calls_until_failure == 0 || --calls_until_failure > 0) {
-    return false;
-  }
-  calls_until_failure = for_good ? 1 : 0;
-  return true;
-}
-
-template <auto kFunction>
-struct Failing;
-template <class... T, AOTITorchError (*kFunction)(T...)>
-struct Failing<kFunction> {
-  static AOTITorchError call(T... arguments) {
-    return fails() ? TORCH_FAILURE : kFunction(arguments...);
-  }
-};
-// Succeeds, and gives a size that is 2^63 - 1 larger: no memory holds so much,
-// and whoever cuts it down to 32 bits finds one less than there is.
-template <auto kFunction>
-struct Longer;
-template <class T, AOTITorchError (*kFunction)(T, size_t*)>
-struct Longer<kFunction> {
-  static AOTITorchError call(T handle, size_t* size) {
-    const AOTITorchError code = kFunction(handle, size);
-    *size += fails() ? (size_t{1} << 63) - 1 : 0;
-    return code;
-  }
-};
-struct Shim {
-  const char* name;
-  void (*instead)();
-};
-template <template <auto> class Function, auto kFunction>
-Shim shim(const char* name) {
-  return {name, reinterpret_cast<void (*)()>(&Function<kFunction>::call)};
-}
-#define SHIM(name) shim<Failing, &name>(#name)
-#define LONGER(name) shim<Longer, &name>(#name)
-const Shim kNewTensorHandle = SHIM(aoti_torch_new_tensor_handle);
-const Shim kNewStringHandle = SHIM(torch_new_string_handle);
-const Shim kStringCStr = SHIM(torch_string_c_str);
-const Shim kStringLength = SHIM(torch_string_length);
-const Shim kNewList = SHIM(torch_new_list_reserve_size);
-const Shim kListPushBack = SHIM(torch_list_push_back);
-const Shim kListSize = SHIM(torch_list_size);
-const Shim kListGetItem = SHIM(torch_list_get_item);
-const Shim kListSetItem = SHIM(torch_list_set_item);
-const Shim kStringLonger = LONGER(torch_string_length);
-const Shim kListLonger = LONGER(torch_list_size);
-
-// The same for the headers in this program: the n-th new handle of a tensor.
-int handles_until_failure = 0;
-
-// While it lives, libtorch numbers its enums otherwise, as a later one may. The
-// executable's own definition of a symbol comes before libtorch's, for the
-// library under test and, where libtorch calls itself through its procedure
-// linkage table, for libtorch too.
-int32_t code_offset = 0;
-struct Renumbered {
-  explicit Renumbered(int32_t offset) {
-    code_offset = offset;
-  }
-  ~Renumbered() {
-    code_offset = 0;
-  }
-};
-
-} // namespace
-
-#define NEXT(name)         \
-  static const auto next = \
-      reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name))
-
-extern "C" {
-
-AOTITorchError aoti_torch_new_tensor_handle(
-    AtenTensorHandle handle, AtenTensorHandle* result) {
-  NEXT(aoti_torch_new_tensor_handle);
-  return handles_until_failure > 0 && --handles_until_failure == 0
-      ? TORCH_FAILURE
-      : next(handle, result);
-}
-
-#define CODE(name)               \
-  int32_t name() {               \
-    NEXT(name);                  \
-    return next() + code_offset; \
-  }
-CODE(aoti_torch_dtype_uint8)
-CODE(aoti_torch_dtype_int8)
-CODE(aoti_torch_dtype_int16)
-CODE(aoti_torch_dtype_int32)
-CODE(aoti_torch_dtype_int64)
-CODE(aoti_torch_dtype_uint16)
-CODE(aoti_torch_dtype_uint32)
-CODE(aoti_torch_dtype_uint64)
-CODE(aoti_torch_dtype_float16)
-CODE(aoti_torch_dtype_float32)
-CODE(aoti_torch_dtype_float64)
-CODE(aoti_torch_dtype_bfloat16)
-CODE(aoti_torch_dtype_bool)
-CODE(aoti_torch_dtype_complex32)
-CODE(aoti_torch_dtype_complex64)
-CODE(aoti_torch_dtype_complex128)
-CODE(aoti_torch_dtype_float8_e5m2)
-CODE(aoti_torch_dtype_float8_e4m3fn)
-CODE(aoti_torch_dtype_float8_e5m2fnuz)
-CODE(aoti_torch_dtype_float8_e4m3fnuz)
-CODE(aoti_torch_layout_strided)
-CODE(aoti_torch_layout_sparse_coo)
-CODE(aoti_torch_layout_sparse_csr)
-CODE(aoti_torch_layout_sparse_csc)
-CODE(aoti_torch_layout_sparse_bsr)
-CODE(aoti_torch_layout_sparse_bsc)
-CODE(aoti_torch_layout__mkldnn)
-CODE(aoti_torch_layout_jagged)
-CODE(aoti_torch_memory_format_contiguous_format)
-CODE(aoti_torch_memory_format_preserve_format)
-CODE(aoti_torch_memory_format_channels_last)
-CODE(aoti_torch_memory_format_channels_last_3d)
-CODE(aoti_torch_device_type_cpu)
-CODE(aoti_torch_device_type_cuda)
-CODE(aoti_torch_device_type_meta)
-CODE(aoti_torch_device_type_xpu)
-CODE(aoti_torch_device_type_mps)
-CODE(aoti_torch_device_type_privateuse1)
-
-} // extern "C"
-
-namespace {
-
-// --- Calling the library under test ------------------------------------------
-
-StableIValue call(const std::string& name, StableIValue slot) {
-  call_op("wb02::" + name, "", &slot);
-  return slot;
-}
-
-template <class T>
-StableIValue bits(T value) {
-  return theirs::from(value);
-}
-
-// --- Values and slots as a learner writes them -------------------------------
-
-using slots::hex;
-
-// What the bits are that a probe takes and gives for a value.
-using Written = std::string (*)(StableIValue);
-
-std::string written_bool(StableIValue value) {
-  return slots::written("bool", value);
-}
-std::string written_int(StableIValue value) {
-  return slots::written("int", value);
-}
-std::string written_float(StableIValue value) {
-  return slots::written("float", value);
-}
-std::string written_in(
-    const std::string& type,
-    const std::vector<const char*>& names,
-    StableIValue value) {
-  return value < names.size() ? type + "::" + names[value]
-                              : type + " of number " + std::to_string(value);
-}
-std::string written_dtype(StableIValue value) {
-  return std::string("ScalarType::") + toString(static_cast<ScalarType>(value));
-}
-std::string written_layout(StableIValue value) {
-  return written_in(
-      "Layout",
-      {"Strided",
-       "Sparse",
-       "SparseCsr",
-       "Mkldnn",
-       "SparseCsc",
-       "SparseBsr",
-       "SparseBsc",
-       "Jagged"},
-      value);
-}
-std::string written_memory_format(StableIValue value) {
-  return written_in(
-      "MemoryFormat",
-      {"Contiguous", "Preserve", "ChannelsLast", "ChannelsLast3d"},
-      value);
-}
-std::string written_device(StableIValue value) {
-  const auto type = static_cast<DeviceType>(value >> 32);
-  const char* const name = type == DeviceType::CPU ? "CPU"
-      : type == DeviceType::CUDA                   ? "CUDA"
-      : type == DeviceType::Meta                   ? "Meta"
-      : type == DeviceType::XPU                    ? "XPU"
-      : type == DeviceType::MPS                    ? "MPS"
-      : type == DeviceType::PrivateUse1            ? "PrivateUse1"
-                                                   : nullptr;
-  return "Device(" +
-      (name ? "DeviceType::" + std::string(name)
-            : "type " + std::to_string(value >> 32)) +
-      ", " + std::to_string(static_cast<int32_t>(value)) + ")";
-}
-
-// A type of the table: its name in the ops, in C++, how values are written, and
-// where the learner's functions are that make the slot and read it.
-struct Type {
-  std::string name;
-  std::string cpp;
-  Written written;
-  std::string from;
-  std::string to;
-};
-const std::string kFromBits = "slot.h: StableIValue from_bits(";
-const std::string kToBits = "slot.h: T to_bits(";
-const std::string kCodeOf = "codes.h: int32_t code_of(";
-const std::string kValueOf = "codes.h: E value_of(";
-const Type kBool{"bool", "bool", written_bool, kFromBits, kToBits};
-const Type kInt{"int", "int64_t", written_int, kFromBits, kToBits};
-const Type kFloat{"float", "double", written_float, kFromBits, kToBits};
-const Type kDtype{"dtype", "ScalarType", written_dtype, kCodeOf, kValueOf};
-const Type kLayout{"layout", "Layout", written_layout, kCodeOf, kValueOf};
-const Type kMemoryFormat{
-    "memory_format", "MemoryFormat", written_memory_format, kCodeOf, kValueOf};
-const Type kDevice{
-    "device",
-    "Device",
-    written_device,
-    "slot.h: StableIValue from(const Device&",
-    "slot.h: Device to("};
-
-// If it fails, the learner is sent to `place`, as LOOK_AT says it.
-void require_same(
-    const std::string& place,
-    const std::string& what,
-    const std::string& got,
-    const std::string& want) {
-  if (got != want) {
-    INFO("look at ", place);
-    FAIL(what, "\n  gives      ", got, "\n  should be  ", want);
-  }
-}
-
-// Slot<T>::from makes `slot` of the value, and Slot<T>::to the value of `slot`.
-void check_from(const Type& type, StableIValue value, StableIValue slot) {
-  require_same(
-      type.from,
-      "Slot<" + type.cpp + ">::from(" + type.written(value) + ")",
-      hex(call("from_" + type.name, value)),
-      hex(slot));
-}
-void check_to(const Type& type, StableIValue value, StableIValue slot) {
-  require_same(
-      type.to,
-      "Slot<" + type.cpp + ">::to(" + hex(slot) + ")",
-      type.written(call("to_" + type.name, slot)),
-      type.written(value));
-}
-void check_echo(const Type& type, StableIValue slot) {
-  require_same(
-      type.from,
-      "echo_" + type.name + ", called with " + hex(slot) + ",",
-      hex(call("echo_" + type.name, slot)),
-      hex(slot));
-}
-
-// The blocks that every call of `body` leaves behind, after the first ones,
-// which fill libtorch's caches. A call that fails leaves its message, once.
-template <class Body>
-double leaked(const Body& body) {
-  body();
-  const Ledger ledger;
-  body();
-  const auto once = static_cast<double>(Ledger::alive());
-  body();
-  body();
-  return (static_cast<double>(Ledger::alive()) - once) / 2;
-}
-
-// "" if nothing is left behind.
-template <class Body>
-std::string left_behind(const char* by, const Body& body) {
-  const double blocks = leaked(body);
-  return blocks == 0 ? ""
-                     : std::to_string(std::lround(blocks)) +
-          " block(s) are left behind in memory by each conversion of " + by;
-}
-
-// --- Slots made and read by C shims and nothing else -------------------------
-
-template <class T>
-T* pointer(StableIValue slot) {
-  return theirs::to<T*>(slot);
-}
-int deletions(StableIValue slot) {
-  return Ledger::deletions(pointer<void>(slot));
-}
-
-using rows::from_string;
-using rows::to_string;
-using Slots = std::vector<StableIValue>;
-
-StableIValue from_tensor(const Tensor& x) {
-  return theirs::from(x);
-}
-StableIValue from_slot(StableIValue inner) {
-  return theirs::from(new StableIValue(inner));
-}
-StableIValue from_slots(const Slots& elements) {
-  StableListHandle list = nullptr;
-  torch_new_list_reserve_size(elements.size(), &list);
-  for (const StableIValue element : elements) {
-    torch_list_push_back(list, element);
-  }
-  return theirs::from(list);
-}
-
-Tensor tensor(float value) {
-  return torch::stable::full({2, 3}, value);
-}
-float first(const Tensor& x) {
-  return *x.const_data_ptr<float>();
-}
-
-// --- Slots watched -----------------------------------------------------------
-
-// A kernel of the library under test, called in libtorch's place with one slot
-// of this type, which it echoes or releases.
-struct Kernel {
-  std::string op;
-  std::string type; // in the schema
-  std::string does; // as it heads the picture
-  std::string from; // where the learner's functions are
-  std::string to;
-};
-// The T of the learner's Slot<T>.
-std::string part_of(const std::string& cpp) {
-  return cpp.rfind("vector", 0) == 0  ? "std::vector<T>"
-      : cpp.rfind("optional", 0) == 0 ? "std::optional<T>"
-                                      : cpp;
-}
-Kernel echoes(const char* op, const char* type, const std::string& cpp) {
-  const std::string does = "Slot<" + cpp + ">: stack[0] = from(to(stack[0]))";
-  const std::string part = part_of(cpp);
-  return {
-      op,
-      type,
-      does,
-      "slot.h: from(const " + part + "&",
-      "slot.h: static " + part + " to("};
-}
-Kernel releases(const char* op, const char* type, const std::string& cpp) {
-  const std::string part = part_of(cpp);
-  const std::string after = part == "std::vector<T>"
-      ? "slot.h: static std::vector<T> to("
-      : "slot.h: struct Slot<" + part + ">";
-  return {op, type, "Slot<" + cpp + ">::release(stack[0])", after, after};
-}
-const Kernel kTensor = echoes("raw_tensor", "Tensor", "Tensor");
-const Kernel kString = echoes("raw_str", "str", "std::string");
-const Kernel kMaybeInt = echoes("raw_maybe_int", "int?", "optional<int64_t>");
-const Kernel kMaybeDtype =
-    echoes("raw_maybe_dtype", "ScalarType?", "optional<ScalarType>");
-const Kernel kMaybeTensor =
-    echoes("raw_maybe_tensor", "Tensor?", "optional<Tensor>");
-const Kernel kInts = echoes("raw_ints", "int[]", "vector<int64_t>");
-const Kernel kTensors = echoes("raw_tensors", "Tensor[]", "vector<Tensor>");
-const Kernel kNestedDtypes =
-    echoes("raw_nested_dtypes", "ScalarType[][]", "vector<vector<ScalarType>>");
-const Kernel kMaybeTensors =
-    echoes("raw_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>");
-const Kernel kReleaseInts =
-    releases("release_ints", "int[]", "vector<int64_t>");
-const Kernel kReleaseMaybeTensors =
-    releases("release_maybe_tensors", "Tensor?[]", "vector<optional<Tensor>>");
-
-using Make = std::function<StableIValue()>;
-
-// What a slot holds, in few words.
-std::string held(const std::string& type, StableIValue slot) {
-  const std::string text = slots::written(type, slot);
-  return text.size() <= 60 ? text : text.substr(0, 50) + "...";
-}
-
-// Lets `kernel` take what `make` makes, once; `spoil` may then see to it that
-// something fails. `returns` says whether a slot of the type is to come back,
-// with the same in it.
-void call_watched(
-    Watch& watched,
-    const Kernel& kernel,
-    const Make& make,
-    bool returns,
-    const std::function<void()>& spoil = [] {}) {
-  const Ledger::Pause pause;
-  StableIValue slot = 0;
-  {
-    const Ledger::Follow follow;
-    slot = make();
-  }
-  const std::string before = slots::draw(kernel.type, slot);
-  const std::string shown = held(kernel.type, slot);
-  spoil();
-  watched.call_kernel(
-      kernel.does,
-      kernel_of(kernel.op),
-      {{kernel.type},
-       returns ? std::vector{kernel.type} : std::vector<std::string>()},
-      &slot,
-      [&](const StableIValue* stack) {
-        if (returns && slots::draw(kernel.type, stack[0]) != before) {
-          throw std::runtime_error(
-              held(kernel.type, stack[0]) + " came back for " + shown);
-        }
-      });
-}
-
-// Fails with what is wrong, unless that is "", and with its place, as far as
-// the picture tells: `to` takes the argument, `from` makes the return.
-void require_clean(const Kernel& kernel, const std::string& wrong) {
-  const size_t fault = wrong.find("<-");
-  const bool in_return = wrong.find(" return ", wrong.rfind('\n', fault)) <
-      wrong.find('\n', fault);
-  const bool in_argument = fault != std::string::npos && !in_return;
-  const bool in_to = in_argument || wrong.rfind("torch_string_", 0) == 0;
-  INFO("look at ", in_to ? kernel.to : kernel.from);
-  REQUIRE_CLEAN(wrong);
-}
-
-// Nothing is left behind, whichever allocation of a call fails.
-void check_without_memory(
-    const Kernel& kernel, const Make& make, bool returns = true) {
-  require_clean(kernel, watch({}, [&](Watch& watched) {
-                  const Ledger::Pause pause;
-                  for (int n = 0;; ++n) {
-                    thrown([&] {
-                      call_watched(watched, kernel, make, returns, [n] {
-                        Ledger::fail_after(n);
-                      });
-                    });
-                    if (Ledger::fail_after(-1)) {
-                      break; // it succeeded
-                    }
-                    watched.require_clean();
-                  }
-                }));
-}
-
-// The slot that goes in is emptied once, the one that comes back is new and
-// holds the same, and nothing is left behind.
-void check_echoed(const Kernel& kernel, const Make& make) {
-  require_clean(kernel, watch({}, [&](Watch& watched) {
-                  call_watched(watched, kernel, make, true);
-                }));
-}
-void check_echoed_while_unwinding(const Kernel& kernel, const Make& make) {
-  require_clean(kernel, watch({}, [&](Watch& watched) {
-                  const std::string text = thrown_while_unwinding(
-                      [&] { call_watched(watched, kernel, make, true); });
-                  if (!text.empty()) {
-                    throw std::runtime_error(text);
-                  }
-                }));
-}
-void check_released(const Kernel& kernel, const Make& make) {
-  require_clean(kernel, watch({}, [&](Watch& watched) {
-                  call_watched(watched, kernel, make, false);
-                }));
-}
-
-// A call in which the n-th call of a shim fails throws, and nothing is left
-// behind. (`release` must not throw.) Or it succeeds, if it may.
-void check_failure(
-    const Shim& shim,
-    const Kernel& kernel,
-    const Make& make,
-    int n = 1,
-    bool may_succeed = false) {
-  const bool throws = !may_succeed && kernel.op.rfind("release", 0) != 0;
-  const Replaced in_library(
-      reinterpret_cast<const void*>(kernel_of(kernel.op)),
-      shim.name,
-      shim.instead);
-  require_clean(
-      kernel, watch({}, [&](Watch& watched) {
-        const std::string text = thrown([&] {
-          call_watched(watched, kernel, make, may_succeed, [&] {
-            calls_until_failure = n;
-          });
-        });
-        calls_until_failure = 0;
-        if (throws && text.empty()) {
-          throw std::runtime_error(
-              std::string(shim.name) +
-              " failed, and the code that it returned was not looked at");
-        }
-        if (text.find(" came back for ") != std::string::npos) {
-          throw std::runtime_error(text);
-        }
-      }));
-}
-// `to` does not cut the size down that it is given.
-void check_not_cut(const Shim& longer, Kernel kernel, const Make& make) {
-  kernel.from = kernel.to;
-  check_failure(longer, kernel, make, 1, true);
-}
-// Each of the first calls in turn: `release` may ask in vain after them.
-void check_failures(
-    int first, const Shim& shim, const Kernel& kernel, const Make& make) {
-  {
-    const Replaced in_library(
-        reinterpret_cast<const void*>(kernel_of(kernel.op)),
-        shim.name,
-        shim.instead);
-    calls = 0;
-    StableIValue slot = make();
-    kernel_of(kernel.op)(&slot, 1, 1);
-    if (kernel.op.rfind("release", 0) != 0) {
-      slots::release(kernel.type, slot);
-    }
-  }
-  for (int n = std::min(first, calls); n > 0; --n) {
-    check_failure(shim, kernel, make, n);
-  }
-}
-// Each in turn, and all that follow it as well.
-void check_failures_for_good(
-    int first, const Shim& shim, const Kernel& kernel, const Make& make) {
-  for_good = true;
-  check_failures(first, shim, kernel, make);
-  for_good = false;
-}
-
-// Nothing is left behind by a conversion that is refused. Gives the text.
-std::string check_refused_value(const Kernel& kernel, const Make& make) {
-  std::string text;
-  require_clean(
-      kernel, watch({}, [&](Watch& watched) {
-        const Ledger::Pause pause;
-        text = thrown([&] { call_watched(watched, kernel, make, false); });
-      }));
-  return text;
-}
-
-bool libtorch_at_least(uint64_t minor) {
-  return aoti_torch_abi_version() >= (uint64_t{2} << 56 | minor << 48);
-}
-
-// Every enumerator that PyTorch's own conversions convert: ours do, to and from
-// the same code. Gives how many those are.
-template <class E>
-int check_enum(const Type& type, E end) {
-  int converted = 0;
-  for (int i = 0; i < static_cast<int>(end); ++i) {
-    const auto value = static_cast<StableIValue>(i);
-    StableIValue code = 0;
-    try {
-      code = theirs::from(static_cast<E>(i));
-    } catch (const std::exception&) {
-      continue; // libtorch has no code for it
-    }
-    check_from(type, value, code);
-    check_to(type, value, code);
-    // A code is 32 bits; what is behind them means nothing.
-    check_to(type, value, code | ~uint64_t{0} << 32);
-    check_echo(type, code);
-    ++converted;
-  }
-  return converted;
-}
-void check_enums() {
-  CHECK(check_enum(kDtype, ScalarType::NumOptions) == 20);
-  CHECK(check_enum(kLayout, Layout::NumOptions) == 8);
-  CHECK(check_enum(kMemoryFormat, MemoryFormat::NumOptions) == 4);
-}
-void check_device(DeviceType type, int32_t index) {
-  const StableIValue number =
-      static_cast<StableIValue>(type) << 32 | static_cast<uint32_t>(index);
-  const StableIValue slot = bits(Device(type, index));
-  check_from(kDevice, number, slot);
-  check_to(kDevice, number, slot);
-}
-
-// Names of C++ functions of namespace wb, but those of the tests, that the
-// library under test shows to others.
-std::string exported() {
-  Dl_info info;
-  link_map* map = nullptr;
-  dladdr1(
-      reinterpret_cast<const void*>(kernel_of("raw_tensor")),
-      &info,
-      reinterpret_cast<void**>(&map),
-      RTLD_DL_LINKMAP);
-  const char* names = nullptr;
-  size_t size = 0;
-  for (const ElfW(Dyn)* at = map->l_ld; at->d_tag != DT_NULL; ++at) {
-    if (at->d_tag == DT_STRTAB) {
-      names = reinterpret_cast<const char*>(at->d_un.d_ptr);
-    } else if (at->d_tag == DT_STRSZ) {
-      size = at->d_un.d_val;
-    }
-  }
-  std::string found;
-  for (size_t i = 0; i < size; i += std::string(names + i).size() + 1) {
-    const std::string name = names + i;
-    if (name.rfind("_ZN2wb", 0) == 0 && name.rfind("_ZN2wb5probe", 0) != 0) {
-      found += (found.empty() ? "" : ", ") + name;
-    }
-  }
-  return found;
-}
-
-// What has no code is refused by a text that names its type.
-template <class E>
-void check_refused(const Type& type, E end) {
-  for (int i = 0; i < static_cast<int>(end); ++i) {
-    try {
-      theirs::from(static_cast<E>(i));
-    } catch (const std::exception&) {
-      const auto value = static_cast<StableIValue>(i);
-      INFO("Slot<", type.cpp, ">::from(", type.written(value), ")");
-      const auto text = refusal([&] { call("from_" + type.name, value); });
-      REQUIRE(text == Contains(type.cpp.c_str()));
-    }
-  }
-}
-
-} // namespace
-
-// --- The steps ---------------------------------------------------------------
 
 TEST_CASE(
     "02.1 a number is its bytes" *
@@ -725,6 +90,39 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+// Returns the names of the functions of namespace wb that the library under
+// test exports to other libraries, without those of the probe.
+std::string list_exported() {
+  Dl_info info;
+  link_map* map = nullptr;
+  dladdr1(
+      reinterpret_cast<const void*>(kernel_of("raw_tensor")),
+      &info,
+      reinterpret_cast<void**>(&map),
+      RTLD_DL_LINKMAP);
+  const char* names = nullptr;
+  size_t size = 0;
+  for (const ElfW(Dyn)* at = map->l_ld; at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_STRTAB) {
+      names = reinterpret_cast<const char*>(at->d_un.d_ptr);
+    } else if (at->d_tag == DT_STRSZ) {
+      size = at->d_un.d_val;
+    }
+  }
+  std::string found;
+  for (size_t i = 0; i < size; i += std::string(names + i).size() + 1) {
+    const std::string name = names + i;
+    if (name.rfind("_ZN2wb", 0) == 0 && name.rfind("_ZN2wb5probe", 0) != 0) {
+      found += (found.empty() ? "" : ", ") + name;
+    }
+  }
+  return found;
+}
+
+} // namespace
+
 TEST_CASE(
     "02.2 an enum is the code that libtorch gives for it" *
     doctest::description("An enum or a device passes as another number than "
@@ -769,7 +167,7 @@ TEST_CASE(
     }
   }
   SUBCASE("the functions are hidden: extensions have each their own") {
-    if (const std::string names = exported(); !names.empty()) {
+    if (const std::string names = list_exported(); !names.empty()) {
       FAIL("other libraries see ", names.substr(0, 200));
     }
   }
@@ -818,11 +216,11 @@ TEST_CASE(
   const Tensor undefined;
   CHECK(!theirs::to<Tensor>(call("raw_tensor", from_tensor(undefined)))
              .defined());
-  REQUIRE_CLEAN(left_behind("a tensor", [&] {
+  REQUIRE_CLEAN(find_leaks("a tensor", [&] {
     theirs::to<Tensor>(call("echo_tensor", make()));
     theirs::to<Tensor>(call("raw_tensor", from_tensor(tensor(1))));
   }));
-  const Kernel released = releases("release_tensor", "Tensor", "Tensor");
+  const Kernel released = release_kernel("release_tensor", "Tensor", "Tensor");
   check_released(released, make);
   SUBCASE("no new handle can be made") {
     check_failure(kNewTensorHandle, kTensor, make);
@@ -847,16 +245,17 @@ TEST_CASE(
     check_echoed(kString, [&] { return from_string(value); });
     // What is watched is kept; this finds what is read after it was deleted.
     CHECK(to_string(call("echo_str", from_string(value))) == value);
-    REQUIRE_CLEAN(left_behind(
+    REQUIRE_CLEAN(find_leaks(
         "a string", [&] { to_string(call("raw_str", from_string(value))); }));
   }
   const std::string longer(70000, 'x'); // than 16 bits count
   CHECK(to_string(call("echo_str", from_string(longer))) == longer);
   const auto make = [&] { return from_string(text); };
   const auto empty = [] { return from_string(""); };
-  const Kernel released = releases("release_str", "str", "std::string");
+  const Kernel released = release_kernel("release_str", "str", "std::string");
   check_released(released, make);
-  check_released(releases("release_by_owner", "str", "std::string"), make);
+  check_released(
+      release_kernel("release_by_owner", "str", "std::string"), make);
   check_echoed(
       {"hand_over", "str", "hand_over()", kString.from, kString.to}, make);
   SUBCASE("the text cannot be had") {
@@ -907,7 +306,7 @@ TEST_CASE(
       if (deletions(slot) == Ledger::kUnknown) {
         require_same(
             kMaybeInt.from,
-            "Slot<std::optional<int64_t>>::from(" + written_int(in) + ")",
+            "Slot<std::optional<int64_t>>::from(" + write_int(in) + ")",
             hex(slot),
             "the address of a slot on the heap, with " + hex(in) + " in it");
       }
@@ -918,17 +317,17 @@ TEST_CASE(
         theirs::to<Maybe>(call("echo_maybe_int", bits(Maybe(value)))) == value);
   }
   check_echoed(kMaybeTensor, make);
-  REQUIRE_CLEAN(left_behind("an optional", [&] {
+  REQUIRE_CLEAN(find_leaks("an optional", [&] {
     theirs::to<Maybe>(call("echo_maybe_int", bits(Maybe(3))));
     theirs::to<std::optional<Tensor>>(call("echo_maybe_tensor", make()));
   }));
 
   SUBCASE("it is released unread") {
     check_released(
-        releases("release_maybe_int", "int?", "optional<int64_t>"),
+        release_kernel("release_maybe_int", "int?", "optional<int64_t>"),
         [] { return from_slot(0); });
     const Kernel kernel =
-        releases("release_maybe_tensor", "Tensor?", "optional<Tensor>");
+        release_kernel("release_maybe_tensor", "Tensor?", "optional<Tensor>");
     check_released(kernel, make);
     check_released(kernel, none);
   }
@@ -961,7 +360,8 @@ TEST_CASE(
   const StableIValue code = bits(ScalarType::Half);
   check_echoed(kInts, ints({3, 1, 2}));
   check_echoed(kInts, ints({}));
-  check_echoed(echoes("raw_bools", "bool[]", "vector<bool>"), ints({1, 0, 1}));
+  check_echoed(
+      echo_kernel("raw_bools", "bool[]", "vector<bool>"), ints({1, 0, 1}));
   check_echoed(kTensors, [&] {
     return from_slots({from_tensor(x), from_tensor(y), from_tensor(x)});
   });
@@ -1041,7 +441,7 @@ TEST_CASE(
       return from_slots({from_tensor(x), from_tensor(y)});
     });
   }
-  REQUIRE_CLEAN(left_behind("a list", [&] {
+  REQUIRE_CLEAN(find_leaks("a list", [&] {
     theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));
     theirs::to<Dtypes>(call("echo_nested_dtypes", bits(dtypes)));
     theirs::to<Ints>(call("echo_ints", bits(lists[2])));
@@ -1073,13 +473,13 @@ TEST_CASE(
 
   SUBCASE("a list is released unread") {
     check_released(
-        releases("release_tensors", "Tensor[]", "vector<Tensor>"), [&] {
+        release_kernel("release_tensors", "Tensor[]", "vector<Tensor>"), [&] {
           return from_slots({from_tensor(x), from_tensor(y)});
         });
     check_released(kReleaseInts, [] { return from_slots({1, 0, 2}); });
     check_released(kReleaseInts, [] { return from_slots({}); });
     check_released(
-        releases(
+        release_kernel(
             "release_nested_dtypes",
             "ScalarType[][]",
             "vector<vector<ScalarType>>"),
@@ -1091,7 +491,7 @@ TEST_CASE(
     });
     check_released(kReleaseMaybeTensors, maybe_four);
     check_released(
-        releases(
+        release_kernel(
             "release_maybe_int_list", "int?[]", "vector<optional<int64_t>>"),
         [] {
           return from_slots({from_slot(7), 0, from_slot(8)});
@@ -1112,7 +512,7 @@ TEST_CASE(
   }
   SUBCASE("element 1 of 2 is a dtype without a code") {
     const auto qint8 = static_cast<StableIValue>(ScalarType::QInt8);
-    REQUIRE_CLEAN(left_behind("a list with a dtype without a code", [&] {
+    REQUIRE_CLEAN(find_leaks("a list with a dtype without a code", [&] {
       CHECK(refusal([&] {
               call("from_dtypes", qint8);
             }) == Contains("ScalarType"));
@@ -1185,8 +585,8 @@ TEST_CASE(
       const auto new_dtype = reinterpret_cast<int32_t (*)()>(
           dlsym(RTLD_DEFAULT, "torch_dtype_float8_e8m0fnu"));
       REQUIRE((new_dtype != nullptr));
-      REQUIRE_CLEAN(left_behind(
-          "a list with a dtype that is newer than the headers", [&] {
+      REQUIRE_CLEAN(
+          find_leaks("a list with a dtype that is newer than the headers", [&] {
             const Slots in{
                 dtypes(good),
                 dtypes(good),
@@ -1207,56 +607,6 @@ TEST_CASE(
 }
 
 // --- The rows of the conversion table ----------------------------------------
-// Each in a child process, through the real dispatcher: to libtorch by a call,
-// and from libtorch by a kernel's argument or an op's return.
-
-namespace {
-
-const rows::Row& row(const std::string& schema, const std::string& extension) {
-  for (const rows::Row& candidate : rows::table()) {
-    if (candidate.schema == schema && candidate.extension == extension) {
-      return candidate;
-    }
-  }
-  throw std::out_of_range("no row " + schema);
-}
-
-// `blocks` are what libtorch itself is known to lose each time.
-void check_converts(const rows::Row& row, double blocks = 0) {
-  const Verdict verdict = rows::run([&] {
-    const double left = leaked(row.there_and_back);
-    if (left != blocks) {
-      throw std::logic_error(std::to_string(left) + " blocks were lost");
-    }
-  });
-  CAPTURE(row.schema);
-  CAPTURE(verdict.text);
-  CHECK(verdict.kind == Verdict::kConverts);
-}
-
-const std::string kTo =
-    "conversion from StableIValue to IValue for schema type: ";
-const std::string kFrom =
-    "conversion from IValue to StableIValue for schema type: ";
-
-void check_refuses(
-    const std::function<void()>& experiment, const std::string& reason) {
-  const Verdict verdict = rows::run(experiment);
-  CHECK(verdict.kind == Verdict::kRefused);
-  CHECK(verdict.text.c_str() == Contains(reason.c_str()));
-}
-
-// libtorch takes no such slot, and gives none; `type` is how it calls it. What
-// only Python can hand to libtorch is tested from Python.
-void check_refuses(const std::string& schema, const std::string& type) {
-  const rows::Row refused = row(schema, "");
-  check_refuses(refused.there_and_back, kTo + type);
-  if (refused.back != nullptr) {
-    check_refuses(refused.back, kFrom + type);
-  }
-}
-
-} // namespace
 
 TEST_CASE("02 rows that convert") {
   // Up to 2.13 libtorch loses each string that it reads: one that it is given
@@ -1359,39 +709,28 @@ TEST_CASE("02 libtorch refuses an unknown code, but for 2.10 and devices") {
 }
 
 // --- What libtorch and its headers get wrong ---------------------------------
-// Each in a child process, so that what is lost there is lost there.
-
-namespace {
-
-// The blocks that a call of `body` leaves behind.
-double lost(const std::function<void()>& body) {
-  const Verdict verdict = rows::run(
-      [&] { throw std::runtime_error(std::to_string(leaked(body))); });
-  return std::stod(verdict.text);
-}
-
-} // namespace
+// Each is tried in a child process, where its leaks end.
 
 TEST_CASE("02 the headers up to 2.13 lose each string that they read") {
   const double strings =
-      lost([] { theirs::to<std::string>(from_string("text")); });
+      count_lost([] { theirs::to<std::string>(from_string("text")); });
   CHECK(strings == (TORCH_ABI_VERSION < 0x020e000000000000 ? 1 : 0));
 }
 
 TEST_CASE("02 the headers lose what they hold when an element throws") {
-  const double slot_of_optional = lost([] {
+  const double slot_of_optional = count_lost([] {
     refusal([] { theirs::to<std::optional<ScalarType>>(from_slot(999)); });
   });
   CHECK(slot_of_optional == 1);
 
   const Tensor x = tensor(5);
-  const double handles_before_the_third = lost([&] {
+  const double handles_before_the_third = count_lost([&] {
     handles_until_failure = 3;
     refusal([&] { theirs::from(std::vector<Tensor>{x, x, x, x}); });
   });
   CHECK(handles_before_the_third == 2);
 
-  const double slots_from_the_third = lost([] {
+  const double slots_from_the_third = count_lost([] {
     const StableIValue good = bits(ScalarType::Float);
     Slots in;
     for (const StableIValue code : {good, good, StableIValue{999}, good}) {
