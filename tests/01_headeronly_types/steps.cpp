@@ -1,12 +1,13 @@
-// Tests of chapter 01. A case a step, and one for the header types themselves.
-// Expected values come from double and std::nearbyint, never from bits.
+// Tests of chapter 01: each step has its cases, and the header types have one.
+#include "exports.h"
+#include "inputs.h"
+#include "reference.h"
 #include "testing/checks.h"
 #include "testing/child.h"
 #include "testing/compare.h"
 #include "testing/ledger.h"
 #include "testing/library.h"
 #include "testing/random.h"
-#include "testing/sparse.h"
 #include "testing/symbols.h"
 
 #include <doctest/doctest.h>
@@ -19,16 +20,12 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <sstream>
-#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
-
 using namespace workbook;
+using namespace workbook::chapter_01;
 using c10::BFloat16;
 using c10::Float8_e4m3fn;
 using c10::Float8_e4m3fnuz;
@@ -38,495 +35,6 @@ using c10::Float8_e8m0fnu;
 using c10::Half;
 using c10::ScalarType;
 using doctest::Contains;
-
-namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-template <class T, class Bits>
-T from_bits(Bits bits) {
-  T value;
-  static_assert(sizeof(T) == sizeof(Bits));
-  std::memcpy(&value, &bits, sizeof(T));
-  return value;
-}
-
-std::string hex(uint32_t bits) {
-  std::ostringstream text;
-  text << "0x" << std::hex << bits;
-  return text.str();
-}
-
-// A string, since doctest prints a `const char*` as an address.
-template <class T>
-std::string dtype_name() {
-  return toString(c10::CppTypeToScalarType<T>::value);
-}
-
-double silu(double x) {
-  return x / (1 + std::exp(-x));
-}
-
-// How the thread computes: what is flushed, how it rounds. On x86-64 only.
-unsigned float_mode() {
-#ifdef __SSE__
-  return _mm_getcsr() & ~0x3fu; // without what has happened so far
-#else
-  return 0;
-#endif
-}
-
-// While it lives, the thread takes a subnormal float for 0 and makes none, as
-// after torch.set_flush_denormal(True): a mode that no call may change. On
-// x86-64 only.
-class Flushing {
-#ifdef __SSE__
- public:
-  Flushing() {
-    _mm_setcsr(before_ | 0x8040);
-  }
-  ~Flushing() {
-    const bool changes_the_mode_of_the_processor =
-        (_mm_getcsr() & 0x8040) != 0x8040;
-    _mm_setcsr(before_);
-    CHECK_FALSE(changes_the_mode_of_the_processor);
-  }
-
- private:
-  unsigned before_ = _mm_getcsr();
-#else
- public:
-  Flushing() {}
-  ~Flushing() {}
-#endif
-};
-
-// Calls `check(value)` with every finite value of T, with the point half-way to
-// the next value (a tie), and with the floats on either side of that point.
-template <class T, class Bits, class Check>
-void for_all_roundings(const Check& check) {
-  for (uint32_t bits = 0; bits <= std::numeric_limits<Bits>::max(); ++bits) {
-    const T value = from_bits<T>(static_cast<Bits>(bits));
-    const double exact = static_cast<float>(value);
-    if (!std::isfinite(exact)) {
-      continue;
-    }
-    const double tie = exact + std::copysign(ulp(kFormat<T>, exact) / 2, exact);
-    const float half_way = static_cast<float>(tie);
-    check(static_cast<float>(exact));
-    if (static_cast<double>(half_way) == tie) {
-      check(half_way);
-      check(std::nextafter(half_way, 0.0f));
-      check(std::nextafter(half_way, std::copysign(INFINITY, half_way)));
-    }
-  }
-}
-
-// For how many values of `for_all` `convert` is wrong; `beyond` is what the
-// format gives where `nearest` is infinite.
-template <class T, class ForAll, class Convert>
-int wrong_of(const ForAll& for_all, const Convert& convert, double beyond) {
-  int wrong = 0;
-  for_all([&](float value) {
-    double expected = nearest(kFormat<T>, value);
-    if (std::isinf(expected)) {
-      expected = std::copysign(beyond, expected);
-    }
-    const double got = convert(value);
-    const bool same = std::isnan(expected)
-        ? std::isnan(got)
-        : got == expected && std::signbit(got) == std::signbit(expected);
-    if (!same && wrong++ == 0) {
-      MESSAGE(
-          "the first wrong one: ", value, " becomes ", got, ", not ", expected);
-    }
-  });
-  return wrong;
-}
-
-// The number of values in for_all_roundings() for which `convert` is wrong.
-template <class T, class Bits, class Convert>
-int wrong_roundings(const Convert& convert, double beyond) {
-  return wrong_of<T>(
-      [](const auto& check) { for_all_roundings<T, Bits>(check); },
-      convert,
-      beyond);
-}
-
-template <class T>
-int wrong_constructor(double beyond) {
-  using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>;
-  return wrong_roundings<T, Bits>(
-      [](float value) { return static_cast<float>(T(value)); }, beyond);
-}
-
-// Calls `call(i)`, and others after it, which must not change what the library
-// has in static variables: another thread would find it there.
-template <class Call>
-void check_keeps_nothing(const Call& call) {
-  const void* const inside = library_symbol("wb01_silu_and_mul");
-  for (int i = 0; i < 8; ++i) {
-    call(i); // what is made once is made now
-  }
-  const uint64_t before = static_checksum(inside);
-  for (int i = 0; i < 8; ++i) {
-    const unsigned mode = float_mode();
-    call(i);
-    const bool changes_the_mode_of_the_processor = float_mode() != mode;
-    CHECK_FALSE(changes_the_mode_of_the_processor);
-    const bool changes_a_static_variable = static_checksum(inside) != before;
-    INFO("all threads share it, and another one would find it there");
-    CHECK_FALSE(changes_a_static_variable);
-  }
-}
-
-// What an export throws: a std::runtime_error, as it promises.
-template <class Call>
-doctest::String error_of(const Call& call) {
-  return refusal([&] {
-    try {
-      call();
-    } catch (const std::runtime_error&) {
-      throw;
-    } catch (const std::exception&) {
-      throw std::runtime_error("(another exception than std::runtime_error)");
-    }
-  });
-}
-
-// The exported silu_and_mul, typed.
-void silu_and_mul(
-    ScalarType dtype,
-    void* out,
-    const void* input,
-    const std::vector<int64_t>& sizes,
-    const std::vector<int64_t>& strides) {
-  using Signature = void(
-      ScalarType, void*, const void*, const int64_t*, const int64_t*, size_t);
-  function<Signature>("wb01_silu_and_mul")(
-      dtype, out, input, sizes.data(), strides.data(), sizes.size());
-}
-
-template <class T>
-void silu_and_mul(
-    T* out,
-    const T* input,
-    const std::vector<int64_t>& sizes,
-    const std::vector<int64_t>& strides) {
-  silu_and_mul(c10::CppTypeToScalarType<T>::value, out, input, sizes, strides);
-}
-
-// A [rows, 2d] input of dtype T in a buffer of its own, addressed by strides,
-// its exact result, and a call that checks every element written and none else.
-template <class T>
-struct Problem {
-  int64_t rows, d;
-  int64_t strides[2];
-  std::vector<T> input;
-  std::vector<double> exact;
-
-  Problem(
-      int64_t rows,
-      int64_t d,
-      int64_t row_stride,
-      int64_t stride,
-      Random& random)
-      : rows(rows), d(d), strides{row_stride, stride} {
-    const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
-    input.resize(static_cast<size_t>(rows * d == 0 ? 0 : last + 1));
-    for (T& value : input) {
-      value = random.normal<T>(4);
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t i = 0; i < d; ++i) {
-        const auto gate = static_cast<double>(at(r, i));
-        const auto up = static_cast<double>(at(r, d + i));
-        exact.push_back(silu(gate) * up);
-      }
-    }
-  }
-
-  const T& at(int64_t row, int64_t column) const {
-    return input[static_cast<size_t>(row * strides[0] + column * strides[1])];
-  }
-
-  // "" if the result is right to `tolerance` ulp and nothing around it has
-  // been touched. `offset` elements shift `out` from its natural alignment.
-  std::string run(double tolerance, size_t offset = 0) const {
-    const T canary(-12345.0f);
-    std::vector<T> out(exact.size() + offset + 32, canary);
-    silu_and_mul(
-        out.data() + offset,
-        input.data(),
-        {rows, 2 * d},
-        {strides[0], strides[1]});
-    for (size_t i = 0; i < out.size(); ++i) {
-      const bool inside = i >= offset && i < offset + exact.size();
-      if (!inside && static_cast<float>(out[i]) != static_cast<float>(canary)) {
-        return "an element outside of out was written";
-      }
-    }
-    return first_difference<T>(
-        std::span<const T>(out).subspan(offset, exact.size()),
-        exact,
-        tolerance);
-  }
-};
-
-// Half an ulp is correct rounding; the float computation before it may be off
-// by a few ulp of float, which decides near a tie.
-template <class T>
-constexpr double kTolerance = sizeof(T) == 2 ? 0.502 : 4;
-
-template <class T>
-void check_problem(const Problem<T>& problem, size_t offset = 0) {
-  INFO(
-      "dtype ",
-      dtype_name<T>(),
-      ", sizes [",
-      problem.rows,
-      ", ",
-      2 * problem.d,
-      "], strides [",
-      problem.strides[0],
-      ", ",
-      problem.strides[1],
-      "]");
-  CHECK(problem.run(kTolerance<T>, offset) == "");
-}
-
-// A result of more than 1 MiB, written past the cache: every 61st element is
-// compared, so no tile can be missing, and the ends are compared whole.
-// `offset` elements shift `out` from the alignment that such stores want.
-template <class T>
-void check_non_temporal(size_t offset, Random& random) {
-  const size_t d = (size_t{5} << 18) / sizeof(T) + 3;
-  std::vector<T> period(4099);
-  for (T& value : period) {
-    value = random.normal<T>(4);
-  }
-  std::vector<T> input;
-  while (input.size() < 2 * d) {
-    input.insert(input.end(), period.begin(), period.end());
-  }
-  std::vector<T> out(d + offset + 32, T(-12345.0f));
-  silu_and_mul(
-      out.data() + offset,
-      input.data(),
-      {1, static_cast<int64_t>(2 * d)},
-      {static_cast<int64_t>(2 * d), 1});
-
-  std::vector<T> got;
-  std::vector<double> exact;
-  for (size_t i = 0; i < d; i += i < 300 || i > d - 300 ? 1 : 61) {
-    got.push_back(out[offset + i]);
-    exact.push_back(
-        silu(static_cast<double>(input[i])) *
-        static_cast<double>(input[d + i]));
-  }
-  INFO(
-      "1.25 MiB of ",
-      dtype_name<T>(),
-      ", out shifted by ",
-      offset,
-      " elements");
-  CHECK(first_difference<T>(got, exact, kTolerance<T>) == "");
-  CHECK(
-      static_cast<float>(out[offset + d]) == static_cast<float>(T(-12345.0f)));
-}
-
-// The result of which `gate` is the gate, and `up` lies d columns further on.
-template <class T>
-double exact_of(const T* gate, int64_t d, int64_t stride) {
-  return silu(static_cast<double>(gate[0])) *
-      static_cast<double>(gate[d * stride]);
-}
-
-// A result of more than 1 MiB of rows that overlap: every 61st element.
-template <class T>
-void check_large(int64_t row_stride, int64_t stride, Random& random) {
-  constexpr int64_t d = 1021;
-  constexpr int64_t rows = (1 << 20) / (d * int64_t{sizeof(T)}) + 1;
-  const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
-  std::vector<T> input(static_cast<size_t>(last + 1));
-  for (T& value : input) {
-    value = random.normal<T>(4);
-  }
-  std::vector<T> out(rows * d);
-  silu_and_mul(out.data(), input.data(), {rows, 2 * d}, {row_stride, stride});
-  std::vector<T> got;
-  std::vector<double> exact;
-  for (int64_t i = 0; i < rows * d; i += 61) {
-    const T* const gate = &input[i / d * row_stride + i % d * stride];
-    got.push_back(out[static_cast<size_t>(i)]);
-    exact.push_back(exact_of(gate, d, stride));
-  }
-  INFO(
-      "1 MiB of ",
-      dtype_name<T>(),
-      ", strides [",
-      row_stride,
-      ", ",
-      stride,
-      "]");
-  CHECK(first_difference<T>(got, exact, kTolerance<T>) == "");
-}
-
-// Sizes [rows, 2d], strides [row_stride, stride].
-struct Layout {
-  int64_t rows, d, row_stride, stride;
-};
-
-// Calls on the same arrays: all elements are others, then the first gate, then
-// the last `up`, and then only `out` has been overwritten.
-template <class T>
-void check_same_arrays(const std::vector<Layout>& layouts, Random& random) {
-  std::vector<T> input(64), out(16);
-  std::vector<int64_t> sizes(2), strides(2);
-  for (const Layout& layout : layouts) {
-    const int64_t rows = layout.rows, row_stride = layout.row_stride;
-    const int64_t d = layout.d, stride = layout.stride;
-    sizes[0] = rows, sizes[1] = 2 * d;
-    strides[0] = row_stride, strides[1] = stride;
-    const int64_t last = (rows - 1) * row_stride + (2 * d - 1) * stride;
-    for (const std::string changed :
-         {"all elements", "the first gate", "the last up", "nothing"}) {
-      if (changed == "all elements") {
-        for (T& value : input) {
-          value = random.normal<T>(4);
-        }
-      } else if (changed == "the first gate") {
-        input[0] = random.normal<T>(4);
-      } else if (changed == "the last up") {
-        input[static_cast<size_t>(last)] = random.normal<T>(4);
-      }
-      std::fill(out.begin(), out.end(), T(-12345.0f));
-      silu_and_mul(out.data(), input.data(), sizes, strides);
-      std::vector<double> exact;
-      for (int64_t i = 0; i < rows * d; ++i) {
-        const T* const gate = &input[i / d * row_stride + i % d * stride];
-        exact.push_back(exact_of(gate, d, stride));
-      }
-      INFO(
-          "dtype ",
-          dtype_name<T>(),
-          ", strides [",
-          row_stride,
-          ", ",
-          stride,
-          "], the arrays of the call before, in which ",
-          changed,
-          " has changed");
-      CHECK(
-          first_difference<T>(
-              std::span<const T>(out).first(exact.size()),
-              exact,
-              kTolerance<T>) == "");
-    }
-  }
-}
-
-// A row of adjacent elements has the bits that silu_and_mul_row gives it, which
-// are not those of silu_and_mul: another e^-x, and another NaN.
-template <class T>
-void check_fast_rows(int64_t row_stride, Random& random) {
-  constexpr int64_t rows = 3, d = 259;
-  std::vector<T> input(static_cast<size_t>(2 * row_stride + 2 * d));
-  for (T& value : input) {
-    value = random.normal<T>(4);
-  }
-  if constexpr (sizeof(T) == 2) {
-    input[7] = from_bits<T>(uint16_t{0x7fff});
-  }
-  std::vector<T> out(rows * d), alone(d);
-  silu_and_mul(out.data(), input.data(), {rows, 2 * d}, {row_stride, 1});
-  int computed_otherwise = 0;
-  for (int64_t row = 0; row < rows; ++row) {
-    const T* const gate = input.data() + row * row_stride;
-    silu_and_mul(alone.data(), gate, {1, 2 * d}, {2 * d, 1});
-    for (int64_t i = 0; i < d; ++i) {
-      computed_otherwise +=
-          std::memcmp(&out[row * d + i], &alone[i], sizeof(T)) != 0;
-    }
-  }
-  INFO(
-      "dtype ",
-      dtype_name<T>(),
-      ", sizes [3, 518], strides [",
-      row_stride,
-      ", 1]: elements whose bits are not those of silu_and_mul_row");
-  CHECK(computed_otherwise == 0);
-  if constexpr (std::is_same_v<T, BFloat16>) { // conversions make it 0x7fc0
-    const std::string nan = hex(out[7].x);
-    CHECK(nan == "0x7fff");
-  }
-}
-
-// Every gate from -87 up, in rows that are too short for a tile.
-template <class T>
-void check_all_gates(float factor) {
-  constexpr size_t d = 100;
-  std::vector<T> gates;
-  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
-    const T gate = from_bits<T>(static_cast<uint16_t>(bits));
-    if (gate >= -87 && gate < INFINITY) {
-      gates.push_back(gate);
-    }
-  }
-  Random random;
-  const auto rows = static_cast<int64_t>(gates.size() / d);
-  Problem<T> problem(rows, d, 2 * d, 1, random);
-  const T up(factor);
-  for (size_t i = 0; i < problem.exact.size(); ++i) {
-    T* const gate = &problem.input[i / d * 2 * d + i % d];
-    gate[0] = gates[i];
-    gate[d] = up;
-    problem.exact[i] =
-        silu(static_cast<double>(gates[i])) * static_cast<double>(up);
-  }
-  INFO("up ", factor);
-  check_problem(problem);
-}
-
-constexpr int64_t kFar = (int64_t{1} << 31) + 64; // as an int it is negative
-
-// A [2, 2] input with a stride that no int holds, and as much memory before it.
-template <class T>
-void check_far(int64_t row_stride, int64_t stride) {
-  const Sparse<T> memory(2 * kFar + 2 * stride + 2 * row_stride);
-  T* const input = memory.data() + kFar;
-  std::vector<double> exact;
-  for (int64_t row = 0; row < 2; ++row) {
-    T* const gate = input + row * row_stride;
-    *gate = T(1.0f + static_cast<float>(row));
-    gate[stride] = T(3.0f);
-    exact.push_back(silu(1.0 + static_cast<double>(row)) * 3);
-  }
-  std::vector<T> out(2);
-  silu_and_mul(out.data(), input, {2, 2}, {row_stride, stride});
-  INFO("sizes [2, 2], strides [", row_stride, ", ", stride, "]");
-  CHECK(first_difference<T>(out, exact, kTolerance<T>) == "");
-}
-
-doctest::String refused(
-    ScalarType dtype,
-    void* out,
-    const void* input,
-    const std::vector<int64_t>& sizes) {
-  const std::vector<int64_t> strides(sizes.size(), 1);
-  return error_of([&] { silu_and_mul(dtype, out, input, sizes, strides); });
-}
-
-template <class Check>
-void for_each_dtype(const Check& check) {
-  check(double{});
-  check(float{});
-  check(Half{});
-  check(BFloat16{});
-}
-
-} // namespace
 
 TEST_CASE(
     "01.1 the bits of a bfloat16 are the upper half of a float's" *
@@ -660,55 +168,6 @@ TEST_CASE(
   });
 }
 
-namespace {
-
-// Every gate from -87 up, or each so many, by a function of the bits.
-template <class T>
-void check_gates(
-    uint16_t (*silu_and_mul)(uint16_t, uint16_t),
-    std::initializer_list<float> ups,
-    uint32_t step = 1) {
-  double worst = 0;
-  float worst_gate = 0, worst_up = 0, worst_got = 0;
-  for (const float factor : ups) {
-    const T up(factor);
-    for (uint32_t bits = 0; bits <= 0xffff; bits += step) {
-      const auto gate = from_bits<T>(static_cast<uint16_t>(bits));
-      const double x = static_cast<float>(gate);
-      if (!(x >= -87 && x < INFINITY)) {
-        continue; // e^-x overflows a float, or x is special: checked below
-      }
-      const float got = from_bits<T>(silu_and_mul(gate.x, up.x));
-      const double exact = silu(x) * static_cast<float>(up);
-      if (std::abs(exact) > kFormat<T>.max) {
-        continue;
-      }
-      const double error = ulp_error(kFormat<T>, got, exact);
-      if (error > worst) {
-        worst = error;
-        worst_gate = static_cast<float>(gate);
-        worst_up = static_cast<float>(up);
-        worst_got = got;
-      }
-    }
-  }
-  INFO(
-      "the worst of all ",
-      dtype_name<T>(),
-      " gates from -87 up: gate ",
-      worst_gate,
-      ", up ",
-      worst_up,
-      ", got ",
-      worst_got,
-      ", exact ",
-      silu(worst_gate) * worst_up);
-  constexpr double allowed = kTolerance<T>; // ulp
-  CHECK(worst <= allowed);
-}
-
-} // namespace
-
 TEST_CASE(
     "01.4 silu_and_mul is computed in float and rounded once" *
     doctest::description(
@@ -801,23 +260,6 @@ TEST_CASE(
   });
 }
 
-namespace {
-
-using Sizes = std::vector<int64_t>;
-
-Sizes output_sizes(Sizes sizes) {
-  const Sizes before = sizes;
-  Sizes out(sizes.size() + 1, -1);
-  function<void(int64_t*, const int64_t*, size_t)>("wb01_output_sizes")(
-      out.data(), sizes.data(), sizes.size());
-  CHECK(out.back() == -1); // not written
-  CHECK(sizes == before);  // the caller's
-  out.pop_back();
-  return out;
-}
-
-} // namespace
-
 TEST_CASE(
     "01.5 the sizes of the result are owned by the result" *
     doctest::description(
@@ -896,10 +338,12 @@ TEST_CASE(
     check_keeps_nothing([](int i) { output_sizes(Sizes(i + 1, 2 * i)); });
   }
   SUBCASE("an odd last size, and none, are refused") {
-    CHECK(error_of([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
-    CHECK(error_of([] { output_sizes({5}); }) == Contains("[5]"));
-    CHECK(error_of([] { output_sizes({4, 2, 7}); }) == Contains("[4, 2, 7]"));
-    CHECK(error_of([] { output_sizes({}); }) == Contains("[]"));
+    CHECK(catch_error([] { output_sizes({2, 5}); }) == Contains("[2, 5]"));
+    CHECK(catch_error([] { output_sizes({5}); }) == Contains("[5]"));
+    CHECK(catch_error([] {
+            output_sizes({4, 2, 7});
+          }) == Contains("[4, 2, 7]"));
+    CHECK(catch_error([] { output_sizes({}); }) == Contains("[]"));
   }
   SUBCASE("what is refused has written nothing") {
     const Sizes sizes{2, 5};
@@ -983,7 +427,7 @@ TEST_CASE(
       const auto dtype = static_cast<ScalarType>(number);
       const std::vector<uint64_t> before(4, 0xa5a5a5a5a5a5a5a5);
       std::vector<uint64_t> out = before;
-      const auto error = error_of([&] {
+      const auto error = catch_error([&] {
         silu_and_mul(dtype, out.data(), row.data(), {1, 2}, {2, 1});
       });
       INFO("dtype ", std::string(toString(dtype)));
@@ -1007,7 +451,7 @@ TEST_CASE(
   }
   SUBCASE("where there are no elements both pointers may be null") {
     const auto empty = [](ScalarType dtype, const Sizes& sizes) {
-      return refused(dtype, nullptr, nullptr, sizes);
+      return refuse(dtype, nullptr, nullptr, sizes);
     };
     CHECK(empty(ScalarType::Float, {3, 0}) == kNothingThrown);
     CHECK(empty(ScalarType::Half, {0, 8}) == kNothingThrown);
@@ -1016,7 +460,7 @@ TEST_CASE(
   SUBCASE("bad arguments are refused") {
     double buffer[64] = {};
     const auto with = [&](void* out, const void* input, const Sizes& sizes) {
-      return refused(ScalarType::Float, out, input, sizes);
+      return refuse(ScalarType::Float, out, input, sizes);
     };
     CHECK(with(buffer, buffer, {1, 3}) == Contains("[1, 3]"));
     CHECK(
