@@ -1,7 +1,11 @@
-// Tests of chapter 04: a case a step, called through libtorch's dispatcher.
-// Then what TORCH_BOX leaves unchecked, and what registration can go wrong by,
-// on ops that this file registers itself.
-#include "testing/asan.h"
+// Tests of chapter 04: each step has its cases, which call the ops through
+// libtorch's dispatcher. The last cases register ops of their own, to show what
+// TORCH_BOX leaves unchecked and how a registration fails.
+#include "boxed_functions.h"
+#include "inputs.h"
+#include "interposed.h"
+#include "ops.h"
+#include "reference.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
 #include "testing/child.h"
@@ -25,28 +29,19 @@
 
 #include <dlfcn.h>
 
-#if WORKBOOK_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/lsan_interface.h>
-#endif
-
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <future>
 #include <optional>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 using namespace workbook;
+using namespace workbook::chapter_04;
 using c10::BFloat16;
 using c10::Half;
 using c10::ScalarType;
@@ -54,467 +49,6 @@ using doctest::Contains;
 using torch::headeronly::DeviceType;
 using torch::stable::Tensor;
 using torch::stable::detail::StableLibrary;
-
-// --- what a kernel asks ------------------------------------------------------
-
-namespace {
-// True while this thread calls an op of the chapter.
-thread_local bool watching = false;
-thread_local int sizes_read = 0;
-
-// Comes once in a call, when the op asks for the `turn`th time, from 0.
-struct Interruption {
-  int turn;
-  std::function<void()> act;
-};
-thread_local Interruption* interruption = nullptr;
-
-// Of a loop that is shared by threads, only the first and the last turns run:
-// so many. 0: all of it.
-int64_t ends = 0;
-// By so many threads, on whatever machine. 0: by libtorch's.
-int64_t threads = 0;
-
-// For as long as this lives.
-struct Set {
-  Set(int64_t& where, int64_t value) : where_(where) {
-    where = value;
-  }
-  ~Set() {
-    where_ = 0;
-  }
-  Set(const Set&) = delete;
-  Set& operator=(const Set&) = delete;
-
- private:
-  int64_t& where_;
-};
-
-void asked() {
-  if (watching && interruption != nullptr && interruption->turn-- == 0) {
-    interruption->act();
-  }
-}
-
-template <class Function>
-Function* next(const char* name, Function*) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
-template <class... Arguments>
-AOTITorchError ask(
-    const char* name,
-    AOTITorchError (*function)(AtenTensorHandle, Arguments...),
-    AtenTensorHandle tensor,
-    Arguments... arguments) {
-  sizes_read += watching;
-  asked();
-#if WORKBOOK_ASAN
-  if (watching && __asan_address_is_poisoned(tensor) != 0) {
-    FAIL_CHECK(
-        "the op asks for the sizes of a tensor that is released: by a call in "
-        "another thread?");
-    return TORCH_FAILURE;
-  }
-#endif
-  return next(name, function)(tensor, arguments...);
-}
-} // namespace
-
-// These take the place of libtorch's own, which they call: a size, once read,
-// is a number, and torch.compile has to compile again for another one.
-extern "C" {
-AOTITorchError aoti_torch_get_sizes(AtenTensorHandle tensor, int64_t** sizes) {
-  return ask("aoti_torch_get_sizes", &aoti_torch_get_sizes, tensor, sizes);
-}
-AOTITorchError aoti_torch_get_size(
-    AtenTensorHandle tensor, int64_t d, int64_t* size) {
-  return ask("aoti_torch_get_size", &aoti_torch_get_size, tensor, d, size);
-}
-AOTITorchError aoti_torch_get_strides(
-    AtenTensorHandle tensor, int64_t** strides) {
-  return ask(
-      "aoti_torch_get_strides", &aoti_torch_get_strides, tensor, strides);
-}
-AOTITorchError aoti_torch_get_stride(
-    AtenTensorHandle tensor, int64_t d, int64_t* stride) {
-  return ask(
-      "aoti_torch_get_stride", &aoti_torch_get_stride, tensor, d, stride);
-}
-AOTITorchError aoti_torch_get_numel(AtenTensorHandle tensor, int64_t* numel) {
-  return ask("aoti_torch_get_numel", &aoti_torch_get_numel, tensor, numel);
-}
-AOTITorchError torch_parallel_for(
-    int64_t begin,
-    int64_t end,
-    int64_t grain_size,
-    ParallelFunc f,
-    void* context) {
-  asked();
-  if (ends != 0 && end - begin > 2 * ends) {
-    f(begin, begin + ends, context);
-    f(end - ends, end, context);
-    return TORCH_SUCCESS;
-  }
-  if (threads != 0 && begin < end) {
-    const int64_t share = (end - begin + threads - 1) / threads;
-    std::atomic<int64_t> missing = (end - begin + share - 1) / share;
-    std::vector<std::thread> running;
-    for (int64_t i = begin; i < end; i += share) {
-      running.emplace_back([&, i] {
-        --missing;
-        while (missing > 0) { // all begin at once, or they may never meet
-        }
-        f(i, std::min(i + share, end), context);
-      });
-    }
-    for (std::thread& thread : running) {
-      thread.join();
-    }
-    return TORCH_SUCCESS;
-  }
-  return next("torch_parallel_for", &torch_parallel_for)(
-      begin, end, grain_size, f, context);
-}
-}
-
-namespace {
-
-using Sizes = std::vector<int64_t>;
-
-// Calls an op by its name; Results are what it returns, none or more.
-template <class... Results, class... Arguments>
-auto call(
-    const std::string& op,
-    const std::string& overload,
-    const Arguments&... arguments) {
-  constexpr size_t kSlots =
-      std::max<size_t>({1, sizeof...(Results), sizeof...(Arguments)});
-  StableIValue stack[kSlots] = {torch::stable::detail::from(arguments)...};
-  call_op(op, overload, stack);
-  return [&]<size_t... I>(std::index_sequence<I...>) {
-    return std::tuple<Results...>{
-        torch::stable::detail::to<Results>(stack[I])...};
-  }
-  (std::index_sequence_for<Results...>());
-}
-
-using MaybeTensor = std::optional<Tensor>;
-using MaybeDouble = std::optional<double>;
-
-// While it lives, it counts what this thread's call of an op asks.
-struct Watching {
-  Watching() {
-    watching = true;
-  }
-  ~Watching() {
-    watching = false;
-  }
-};
-
-// Calls an op of the chapter. Whatever the call is for, it changes nothing of
-// its caller's tensors but the elements of `out`, and its results have memory
-// of their own.
-template <class... Results, class... Arguments>
-auto call_watched(
-    const std::string& op,
-    const std::string& overload,
-    const Arguments&... arguments) {
-  std::deque<Unchanged> given; // which stay where they are
-  const auto add = [&](const auto& argument) {
-    if constexpr (std::is_convertible_v<decltype(argument), MaybeTensor>) {
-      if (const MaybeTensor tensor = argument) {
-        given.emplace_back(*tensor, overload == "out" && given.empty());
-      }
-    }
-  };
-  (add(arguments), ...);
-  const auto check_given = [&] {
-    for (size_t i = 0; i < given.size(); ++i) {
-      if (const std::string change = given[i].change(); !change.empty()) {
-        FAIL_CHECK("the call changes argument ", i + 1, ": ", change);
-      }
-    }
-  };
-  std::tuple<Results...> results = [&] {
-    try {
-      const Watching while_it_runs;
-      return call<Results...>(op, overload, arguments...);
-    } catch (const std::exception&) {
-      check_given();
-      throw;
-    }
-  }();
-  check_given();
-  std::vector<Tensor> others;
-  for (const Unchanged& argument : given) {
-    others.push_back(argument.tensor());
-  }
-  const auto check_result = [&](const Tensor& result) {
-    const size_t number = others.size() - given.size() + 1;
-    INFO("result ", number, " of ", sizeof...(Results));
-    if (const auto text = not_its_own(result, others); !text.empty()) {
-      FAIL_CHECK(text);
-    }
-    others.push_back(result);
-  };
-  std::apply([&](const auto&... all) { (check_result(all), ...); }, results);
-  return results;
-}
-
-Tensor silu_and_mul(const Tensor& input) {
-  return std::get<0>(call_watched<Tensor>("wb04::silu_and_mul", "", input));
-}
-void silu_and_mul_out(const Tensor& out, const Tensor& input) {
-  call_watched("wb04::silu_and_mul", "out", out, input);
-}
-std::tuple<Tensor, Tensor> swiglu(
-    const Tensor& input,
-    const MaybeTensor& bias = std::nullopt,
-    double alpha = 1,
-    const MaybeDouble& limit = std::nullopt) {
-  return call_watched<Tensor, Tensor>(
-      "wb04::swiglu", "", input, bias, alpha, limit);
-}
-Tensor silu_and_mul_backward(const Tensor& grad, const Tensor& input) {
-  return std::get<0>(
-      call_watched<Tensor>("wb04::silu_and_mul_backward", "", grad, input));
-}
-
-std::string dtype_of(const Tensor& source) {
-  return toString(source.scalar_type());
-}
-
-template <class T>
-Tensor random_tensor(const Sizes& sizes, Random& random) {
-  size_t n = 1;
-  for (const int64_t size : sizes) {
-    n *= static_cast<size_t>(size);
-  }
-  constexpr size_t kPeriod = 4099; // prime, so that no row is like another
-  std::vector<T> data;
-  data.reserve(n);
-  while (data.size() < std::min(n, kPeriod)) {
-    data.push_back(random.normal<T>(4));
-  }
-  while (data.size() < n) {
-    data.push_back(data[data.size() - kPeriod]);
-  }
-  return tensor<T>(data, sizes);
-}
-
-// A view of the same sizes, whose elements are `step` apart.
-Tensor strided(const Tensor& whole, int64_t step) {
-  Tensor wide = torch::stable::unsqueeze(whole, -1);
-  Sizes sizes = wide.sizes().vec();
-  sizes.back() = step;
-  Tensor filled = torch::stable::new_zeros(whole, sizes);
-  Tensor view = torch::stable::select(filled, -1, step - 1);
-  torch::stable::copy_(view, whole);
-  return view;
-}
-
-template <class T>
-std::vector<double> elements(const Tensor& source) {
-  const Tensor all = torch::stable::contiguous(source);
-  std::vector<double> result(static_cast<size_t>(all.numel()));
-  const T* value = all.const_data_ptr<T>();
-  for (double& number : result) {
-    number = static_cast<double>(*value++);
-  }
-  return result;
-}
-
-double gated(double gate, double up, double alpha, double limit) {
-  gate = std::min(gate, limit);
-  up = std::max(-limit, std::min(up, limit));
-  return gate / (1 + std::exp(-alpha * gate)) * up;
-}
-
-// The exact result for rows of 2d elements; `bias` has 2d elements or none.
-std::vector<double> exact(
-    const std::vector<double>& input,
-    size_t d,
-    const std::vector<double>& bias = {},
-    double alpha = 1,
-    double limit = INFINITY) {
-  std::vector<double> result;
-  result.reserve(input.size() / 2);
-  for (size_t i = 0; i < input.size(); i += 2 * d) {
-    for (size_t j = 0; j < d; ++j) {
-      const double gate = input[i + j] + (bias.empty() ? 0 : bias[j]);
-      const double up = input[i + d + j] + (bias.empty() ? 0 : bias[d + j]);
-      result.push_back(gated(gate, up, alpha, limit));
-    }
-  }
-  return result;
-}
-
-// Half an ulp is correct rounding; before it come a few ulp of the computation.
-template <class T>
-constexpr double kTolerance = sizeof(T) == 2 ? 0.502 : 6;
-
-template <class T>
-std::string difference(
-    const Tensor& got,
-    const std::vector<double>& want,
-    double tolerance = kTolerance<T>) {
-  return first_difference<T>(values<T>(got), want, tolerance);
-}
-
-template <class Check>
-void for_each_dtype(const Check& check) {
-  check(float{});
-  check(double{});
-  check(Half{});
-  check(BFloat16{});
-}
-
-// The same elements, lying otherwise: apart; columns first; a part of wider
-// rows; and one row, which all rows are.
-std::vector<Tensor> lying_otherwise(const Tensor& rows) {
-  const int64_t columns = rows.size(-1);
-  Tensor whole = rows;
-  Tensor turned =
-      torch::stable::contiguous(torch::stable::transpose(whole, 0, 1));
-  Tensor wide = torch::stable::new_zeros(rows, {rows.size(0), columns + 5});
-  Tensor part = torch::stable::narrow(wide, 1, 3, columns);
-  torch::stable::copy_(part, rows);
-  const Tensor first = torch::stable::narrow(whole, 0, 0, 1);
-  const Sizes sizes = rows.sizes().vec();
-  return {
-      strided(rows, 3),
-      torch::stable::transpose(turned, 0, 1),
-      part,
-      std::get<0>(call<Tensor>("aten::expand", "", first, sizes, false))};
-}
-
-std::vector<Tensor> with(const Tensor& first, std::vector<Tensor> others) {
-  others.insert(others.begin(), first);
-  return others;
-}
-
-// Halves each element of the memory that a tensor lies in, by no op.
-template <class T>
-void halve(const Tensor& source) {
-  const Memory memory(source);
-  T* const first = reinterpret_cast<T*>(memory.begin);
-  T* const end = reinterpret_cast<T*>(memory.begin + memory.bytes);
-  std::transform(first, end, first, [](T value) { return value / 2; });
-}
-
-// Makes a call, results_of(sizes). Each time that the op asks libtorch
-// something, it waits while another thread makes a call with other tensors.
-// What comes of both is what comes of them alone.
-template <class Call>
-void check_interrupted(const Call& results_of) {
-  const auto elements_of = [&](const Sizes& sizes) {
-    std::vector<std::vector<double>> all;
-    for (const Tensor& result : results_of(sizes)) {
-      all.push_back(elements<float>(result));
-    }
-    return all;
-  };
-  const auto other = [&] { return elements_of({5, 4}); };
-  const auto alone = elements_of({3, 8});
-  const auto other_alone = other();
-  bool came = true;
-  for (int turn = 0; came; ++turn) {
-    std::future<std::vector<std::vector<double>>> meanwhile;
-    Interruption now{turn, [&] {
-                       meanwhile = std::async(std::launch::async, other);
-                       // Not for ever, for the op may have a lock.
-                       meanwhile.wait_for(std::chrono::milliseconds(200));
-                     }};
-    interruption = &now;
-    const auto results = elements_of({3, 8});
-    interruption = nullptr;
-    CHECK(results == alone);
-    came = meanwhile.valid();
-    if (came) {
-      const auto of_the_other = meanwhile.get();
-      CHECK(of_the_other == other_alone);
-    }
-  }
-}
-
-// More elements than 32 bits count, in memory of which only pages that are
-// written take room: of them [rows, 2d] and [rows, d] are made.
-struct Huge {
-  Huge(int64_t rows, int64_t d)
-      : d(d),
-        memory_in(static_cast<size_t>(rows * 2 * d)),
-        memory_out(static_cast<size_t>(rows * d)),
-        input(of(memory_in, {rows, 2 * d})),
-        out(of(memory_out, {rows, d})) {}
-
-  static Tensor of(const Sparse<BFloat16>& memory, const Sizes& sizes) {
-    return torch::stable::from_blob(
-        memory.data(),
-        sizes,
-        {sizes[1], 1},
-        torch::stable::Device(DeviceType::CPU),
-        ScalarType::BFloat16);
-  }
-  // The operands of one result.
-  void set(int64_t row, int64_t column, float gate, float up) const {
-    memory_in.data()[row * 2 * d + column] = gate;
-    memory_in.data()[row * 2 * d + d + column] = up;
-  }
-
-  int64_t d;
-  Sparse<BFloat16> memory_in, memory_out;
-  Tensor input, out;
-};
-
-// While it lives, what aten::new_empty makes on the CPU lies in this memory.
-class NewEmpty {
- public:
-  explicit NewEmpty(const Sparse<BFloat16>& memory)
-      : library_(StableLibrary::Kind::IMPL, "aten", "CPU", "", 0) {
-    memory_ = &memory;
-    library_.impl("new_empty", TORCH_BOX(&make));
-  }
-
- private:
-  static Tensor make(
-      const Tensor& /*self*/,
-      const Sizes& sizes,
-      std::optional<ScalarType>,
-      std::optional<torch::headeronly::Layout>,
-      std::optional<torch::stable::Device>,
-      std::optional<bool>) {
-    return Huge::of(*memory_, sizes);
-  }
-
-  static inline const Sparse<BFloat16>* memory_ = nullptr;
-  StableLibrary library_;
-};
-
-// [..., 2d] -> [..., d].
-Sizes halved(Sizes sizes) {
-  sizes.back() /= 2;
-  return sizes;
-}
-
-Tensor positive(const Tensor& source) {
-  return aten("aten::abs", "", source);
-}
-
-const std::vector<Sizes> kShapes = {
-    {2}, {3, 8}, {2, 3, 34}, {1, 1, 1, 2}, {0, 8}, {3, 0}, {129, 512}};
-
-Tensor on_meta(const Sizes& sizes, ScalarType dtype = ScalarType::Float) {
-  return torch::stable::empty(
-      sizes,
-      dtype,
-      std::nullopt,
-      torch::stable::Device(DeviceType::Meta),
-      std::nullopt,
-      std::nullopt);
-}
-
-} // namespace
 
 TEST_CASE(
     "04.1 the schema says which argument is written" *
@@ -579,7 +113,7 @@ TEST_CASE(
         const Tensor input = random_tensor<T>(sizes, random);
         REQUIRE_NOTHROW(silu_and_mul_out(out, input));
         const auto d = static_cast<size_t>(half.back());
-        CHECK(difference<T>(out, exact(elements<T>(input), d)) == "");
+        CHECK(find_difference<T>(out, exact(elements<T>(input), d)) == "");
         const auto after = elements<T>(whole);
         const size_t step = after.size() / static_cast<size_t>(wider.front());
         for (size_t i = 0; i < step; ++i) {
@@ -596,7 +130,7 @@ TEST_CASE(
       for (const Tensor& input : lying_otherwise(rows)) {
         const Tensor out = random_tensor<T>({5, 6}, random);
         REQUIRE_NOTHROW(silu_and_mul_out(out, input));
-        CHECK(difference<T>(out, exact(elements<T>(input), 6)) == "");
+        CHECK(find_difference<T>(out, exact(elements<T>(input), 6)) == "");
         CHECK(elements<T>(silu_and_mul(input)) == elements<T>(out));
       }
     });
@@ -607,7 +141,9 @@ TEST_CASE(
     for (const Tensor& input : with(rows, lying_otherwise(rows))) {
       for (int i = 0; i < 3; ++i) {
         REQUIRE_NOTHROW(silu_and_mul_out(out, input));
-        CHECK(difference<float>(out, exact(elements<float>(input), 6)) == "");
+        CHECK(
+            find_difference<float>(out, exact(elements<float>(input), 6)) ==
+            "");
         halve<float>(input);
       }
     }
@@ -689,12 +225,12 @@ TEST_CASE(
            T(3e-6f)},
           {16});
       const auto want = exact(elements<T>(input), 8);
-      CHECK(difference<T>(silu_and_mul(input), want) == "");
+      CHECK(find_difference<T>(silu_and_mul(input), want) == "");
     });
     // Near the end of a float, and a tie, which goes to the even 49.
     const Tensor small = tensor<float>({-88.7f, 1}, {2});
     const auto want = exact(elements<float>(small), 1);
-    CHECK(difference<float>(silu_and_mul(small), want) == "");
+    CHECK(find_difference<float>(silu_and_mul(small), want) == "");
     const Tensor tie =
         tensor<BFloat16>({BFloat16(48.0f), BFloat16(1.0234375f)}, {2});
     CHECK(elements<BFloat16>(silu_and_mul(tie))[0] == 49);
@@ -704,7 +240,7 @@ TEST_CASE(
     const Tensor input = random_tensor<float>({kRows, 2}, random);
     const Tensor out = random_tensor<float>({kRows, 1}, random);
     REQUIRE_NOTHROW(silu_and_mul_out(out, input));
-    CHECK(difference<float>(out, exact(elements<float>(input), 1)) == "");
+    CHECK(find_difference<float>(out, exact(elements<float>(input), 1)) == "");
   }
   SUBCASE("one row that is larger than the cache, shared by threads") {
     const Set shared(threads, 2);
@@ -715,7 +251,7 @@ TEST_CASE(
       const Tensor out = random_tensor<T>({1, columns}, random);
       REQUIRE_NOTHROW(silu_and_mul_out(out, input));
       const auto want = exact(elements<T>(input), static_cast<size_t>(columns));
-      CHECK(difference<T>(out, want) == "");
+      CHECK(find_difference<T>(out, want) == "");
     };
     check(float{});
     check(double{});
@@ -737,7 +273,7 @@ TEST_CASE(
       CHECK(out.is_contiguous());
       CHECK(dtype_of(out) == dtype_of(input));
       const auto d = static_cast<size_t>(sizes.back() / 2);
-      CHECK(difference<T>(out, exact(before, d)) == "");
+      CHECK(find_difference<T>(out, exact(before, d)) == "");
       CHECK(elements<T>(input) == before);
       if (out.numel() != 0) {
         CHECK(out.data_ptr() != silu_and_mul(input).data_ptr());
@@ -748,7 +284,7 @@ TEST_CASE(
     silu_and_mul(input);
     halve<T>(input);
     const auto halves = exact(elements<T>(input), 6);
-    CHECK(difference<T>(silu_and_mul(input), halves) == "");
+    CHECK(find_difference<T>(silu_and_mul(input), halves) == "");
   });
 }
 
@@ -774,12 +310,12 @@ TEST_CASE(
   };
   const auto b = elements<float>(bias);
   SUBCASE("swiglu(input): bias and limit are None") {
-    CHECK(difference<float>(out_of(swiglu(input)), want({}), 40) == "");
+    CHECK(find_difference<float>(out_of(swiglu(input)), want({}), 40) == "");
   }
   SUBCASE("Tensor: of any strides and shape") {
     for (const Tensor& other : lying_otherwise(input)) {
       const auto y = exact(elements<float>(other), 6);
-      CHECK(difference<float>(out_of(swiglu(other)), y, 40) == "");
+      CHECK(find_difference<float>(out_of(swiglu(other)), y, 40) == "");
     }
     for (const Sizes& sizes : kShapes) {
       const Tensor any = random_tensor<float>(sizes, random);
@@ -791,7 +327,9 @@ TEST_CASE(
       const auto amax_sizes = amax.sizes().vec();
       CHECK(amax_sizes == one);
       const auto d = static_cast<size_t>(sizes.back() / 2);
-      CHECK(difference<float>(out, exact(elements<float>(any), d), 40) == "");
+      CHECK(
+          find_difference<float>(out, exact(elements<float>(any), d), 40) ==
+          "");
     }
   }
   SUBCASE("a kernel is for one key: other tensors do not reach it") {
@@ -810,9 +348,11 @@ TEST_CASE(
           }) == Contains("SparseCPU"));
   }
   SUBCASE("Tensor?: a bias, also one with strides") {
-    CHECK(difference<float>(out_of(swiglu(input, bias)), want(b), 40) == "");
+    CHECK(
+        find_difference<float>(out_of(swiglu(input, bias)), want(b), 40) == "");
     const Tensor wide = strided(bias, 2);
-    CHECK(difference<float>(out_of(swiglu(input, wide)), want(b), 40) == "");
+    CHECK(
+        find_difference<float>(out_of(swiglu(input, wide)), want(b), 40) == "");
   }
   SUBCASE("Tensor?: a bias that does not fit is refused before it is read") {
     std::vector<Tensor> wrong = {
@@ -837,25 +377,25 @@ TEST_CASE(
     for (const double alpha : {1.702, -0.1, 0.0}) {
       INFO("alpha ", alpha);
       const Tensor out = out_of(swiglu(input, bias, alpha));
-      CHECK(difference<float>(out, want(b, alpha), 40) == "");
+      CHECK(find_difference<float>(out, want(b, alpha), 40) == "");
     }
     const Tensor wide = random_tensor<double>({5, 12}, random);
     const auto got = out_of(swiglu(wide, std::nullopt, 0.1)); // as a double
     CHECK(
-        difference<double>(
+        find_difference<double>(
             got, exact(elements<double>(wide), 6, {}, 0.1), 40) == "");
   }
   SUBCASE("float?: a limit") {
     for (const double limit : {7.0, 0.1, 0.0}) {
       INFO("limit ", limit);
       const Tensor out = out_of(swiglu(input, std::nullopt, 1.702, limit));
-      CHECK(difference<float>(out, want({}, 1.702, limit), 40) == "");
+      CHECK(find_difference<float>(out, want({}, 1.702, limit), 40) == "");
     }
     const Tensor wide = random_tensor<double>({5, 12}, random);
     const auto clamped =
         std::get<0>(swiglu(wide, std::nullopt, 1, 0.1)); // as a double
     CHECK(
-        difference<double>(
+        find_difference<double>(
             clamped, exact(elements<double>(wide), 6, {}, 1, 0.1), 40) == "");
     const Tensor huge = tensor<double>({1e300, 2}, {2}); // no limit at all
     CHECK(elements<double>(std::get<0>(swiglu(huge)))[0] == 2e300);
@@ -864,7 +404,7 @@ TEST_CASE(
       const Tensor endless =
           tensor<T>({T(INFINITY), T(0.5f), T(0.5f), T(INFINITY)}, {2, 2});
       const auto both = exact(elements<T>(endless), 1);
-      CHECK(difference<T>(std::get<0>(swiglu(endless)), both) == "");
+      CHECK(find_difference<T>(std::get<0>(swiglu(endless)), both) == "");
     });
     const Tensor special = tensor<float>({NAN, 1, 9, 1, NAN, -9}, {6});
     const auto got =
@@ -902,7 +442,8 @@ TEST_CASE(
       const Tensor wide = strided(bias, 2);
       for (const Tensor& added : {bias, wide, wide}) {
         const auto y = exact(elements<float>(other), 6, elements<float>(added));
-        CHECK(difference<float>(out_of(swiglu(other, added)), y, 40) == "");
+        CHECK(
+            find_difference<float>(out_of(swiglu(other, added)), y, 40) == "");
         halve<float>(other);
         halve<float>(added);
       }
@@ -934,8 +475,8 @@ TEST_CASE(
 
 namespace {
 
-// Calls `kernel` while the shims that read sizes are counted, then compares
-// each of its results with what it should be.
+// Calls `kernel` and requires that it reads no size, and that its results have
+// these sizes and input's dtype.
 template <class Kernel>
 void check_meta(
     const Kernel& kernel,
@@ -1039,30 +580,6 @@ TEST_CASE(
   }
 }
 
-namespace {
-
-// s * x + s * (1 - s * x), another form of silu's derivative, loses about as
-// many ulp as the gate is large, here up to 20.
-template <class T>
-constexpr double kGradientTolerance = sizeof(T) == 2 ? 0.51 : 24;
-
-// The gradient of silu(gate) * up for rows of 2d elements.
-std::vector<double> exact_gradient(
-    const std::vector<double>& grad,
-    const std::vector<double>& input,
-    size_t d) {
-  std::vector<double> result(input.size());
-  for (size_t i = 0; i < grad.size(); ++i) {
-    const size_t gate = i / d * 2 * d + i % d;
-    const double x = input[gate], s = 1 / (1 + std::exp(-x));
-    result[gate] = grad[i] * input[gate + d] * s * (1 + x * (1 - s));
-    result[gate + d] = grad[i] * x * s;
-  }
-  return result;
-}
-
-} // namespace
-
 TEST_CASE(
     "04.5 the backward op is the derivative, rounded once" *
     doctest::description("The gradient is another than the derivative, or "
@@ -1117,7 +634,7 @@ TEST_CASE(
             elements<T>(grad),
             elements<T>(input),
             static_cast<size_t>(sizes.back() / 2));
-        CHECK(difference<T>(got, want, kGradientTolerance<T>) == "");
+        CHECK(find_difference<T>(got, want, kGradientTolerance<T>) == "");
       }
     });
   }
@@ -1132,7 +649,7 @@ TEST_CASE(
               exact_gradient(elements<T>(grad), elements<T>(input), 6);
           const Tensor got = backward(grad, input);
           CHECK(got.is_contiguous());
-          CHECK(difference<T>(got, want, kGradientTolerance<T>) == "");
+          CHECK(find_difference<T>(got, want, kGradientTolerance<T>) == "");
         }
       }
     });
@@ -1147,7 +664,8 @@ TEST_CASE(
         const auto want = exact_gradient(
             elements<float>(all_grads[i]), elements<float>(all_inputs[i]), 6);
         const Tensor got = backward(all_grads[i], all_inputs[i]);
-        CHECK(difference<float>(got, want, kGradientTolerance<float>) == "");
+        CHECK(
+            find_difference<float>(got, want, kGradientTolerance<float>) == "");
         halve<float>(all_inputs[i]);
         halve<float>(all_grads[i]);
       }
@@ -1242,7 +760,7 @@ TEST_CASE(
       const auto want = exact_gradient(
           elements<T>(grad), elements<T>(input), static_cast<size_t>(d));
       const double bound = kGradientTolerance<T>;
-      CHECK(difference<T>(backward(grad, input), want, bound) == "");
+      CHECK(find_difference<T>(backward(grad, input), want, bound) == "");
     };
     check(Half{}, 87408);
     check(float{}, 43703);
@@ -1368,57 +886,7 @@ TEST_CASE(
   }
 }
 
-// --- ops of this file --------------------------------------------------------
-
-namespace {
-
-float arrived = 0;
-float half_of_a_double(float value) {
-  arrived = value;
-  return value;
-}
-double a_double(double value) {
-  return value;
-}
-int32_t half_of_an_int(int32_t value) {
-  return value;
-}
-int64_t an_int(int64_t value) {
-  return value;
-}
-int64_t two_and_dtype(const Tensor&, const Tensor&, ScalarType) {
-  return 0;
-}
-int64_t dtype_and_two(ScalarType, const Tensor&, const Tensor&) {
-  return 0;
-}
-int64_t throws(const Tensor&, const Tensor&) {
-  STD_TORCH_CHECK(false, "thrown by the body");
-}
-
-// While it lives, LeakSanitizer takes no note of what is allocated.
-struct LeaksIgnored {
-#if WORKBOOK_ASAN
-  LeaksIgnored() {
-    __lsan_disable();
-  }
-  ~LeaksIgnored() {
-    __lsan_enable();
-  }
-#endif
-};
-
-// What one more call of an op leaves allocated.
-template <class Call>
-size_t blocks_lost(const Call& call) {
-  [[maybe_unused]] const LeaksIgnored ignored;
-  CHECK(refusal(call) != "(nothing was thrown)"); // libtorch keeps some, once
-  const Ledger ledger;
-  refusal(call);
-  return Ledger::alive();
-}
-
-} // namespace
+// --- What TORCH_BOX and a registration do ------------------------------------
 
 TEST_CASE("04 TORCH_BOX counts arguments and returns, and knows no types") {
   StableLibrary def(StableLibrary::Kind::DEF, "wb04_types", nullptr, "", 0);
@@ -1473,10 +941,10 @@ TEST_CASE("04 a conversion that throws leaks what was not yet taken") {
   StableLibrary impl(StableLibrary::Kind::IMPL, "wb04_leaks", "CPU", "", 0);
   impl.impl("last", TORCH_BOX(&two_and_dtype));
   impl.impl("first", TORCH_BOX(&dtype_and_two));
-  impl.impl("body", TORCH_BOX(&throws));
+  impl.impl("body", TORCH_BOX(&throw_error));
   const Tensor a = tensor<float>({1}, {1});
 
-  CHECK(blocks_lost([&] { call<int64_t>("wb04_leaks::body", "", a, a); }) == 0);
+  CHECK(count_lost([&] { call<int64_t>("wb04_leaks::body", "", a, a); }) == 0);
 
   // A dtype that is newer than the target version: libtorch has passed it on
   // since 2.11, and to<ScalarType>, compiled for 2.10, does not know it.
@@ -1489,9 +957,9 @@ TEST_CASE("04 a conversion that throws leaks what was not yet taken") {
   }
   const int32_t dtype = float8_e8m0fnu();
   const size_t last =
-      blocks_lost([&] { call<int64_t>("wb04_leaks::last", "", a, a, dtype); });
+      count_lost([&] { call<int64_t>("wb04_leaks::last", "", a, a, dtype); });
   const size_t first =
-      blocks_lost([&] { call<int64_t>("wb04_leaks::first", "", dtype, a, a); });
+      count_lost([&] { call<int64_t>("wb04_leaks::first", "", dtype, a, a); });
   // A tensor that is not taken is one block. C++ leaves open in which order
   // the arguments of a call are evaluated: GCC begins with the last on x86-64,
   // and with the first on aarch64.
@@ -1520,9 +988,9 @@ TEST_CASE("04 a kernel that is missing for a key is named by the error") {
   def.def("no_kernel(Tensor x) -> int");
   {
     StableLibrary impl(StableLibrary::Kind::IMPL, "wb04_keys", "CPU", "", 0);
-    impl.impl("cpu_only", TORCH_BOX(&throws));
+    impl.impl("cpu_only", TORCH_BOX(&throw_error));
     // Registered under a name that nobody defines: accepted in silence.
-    impl.impl("cpu_onyl", TORCH_BOX(&throws));
+    impl.impl("cpu_onyl", TORCH_BOX(&throw_error));
     const Tensor meta = on_meta({2});
     const Tensor cpu = tensor<float>({1}, {1});
     const auto text =
