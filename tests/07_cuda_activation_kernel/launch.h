@@ -1,8 +1,13 @@
-// A launch, traced: who reads and writes what. For the test of chapter 07.
+// Traces of launches: which thread reads and writes which element, and whether
+// it should. For the test of chapter 07.
 #pragma once
 
+#include "inputs.h"
 #include "probe.h"
+#include "testing/checks.h"
 #include "testing/library.h"
+
+#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +15,7 @@
 #include <string>
 #include <vector>
 
-// Of [rows, 2d] without gaps.
+// Returns a launch on [rows, 2d] without gaps.
 inline Trace traced(
     int size, int width, uint32_t threads, int64_t rows, int64_t d) {
   Trace t{};
@@ -27,7 +32,7 @@ inline Trace traced(
   return t;
 }
 
-// In the words of the kernel's parameters.
+// Describes a launch in the words of the kernel's parameters.
 inline std::string describe(const Trace& t) {
   std::ostringstream text;
   if (t.width == 0) {
@@ -43,7 +48,7 @@ inline std::string describe(const Trace& t) {
   return text.str();
 }
 
-// True if the input has this element.
+// Returns true if the input has this element.
 inline bool has_element(const Trace& t, uint64_t element) {
   const auto row_stride = static_cast<uint64_t>(t.row_stride);
   const auto column_stride = static_cast<uint64_t>(t.column_stride);
@@ -63,7 +68,7 @@ inline bool has_element(const Trace& t, uint64_t element) {
       left / row_stride < rows;
 }
 
-// Those of the blocks that run.
+// Returns the number of elements of the blocks that run.
 inline uint64_t elements_of(const Trace& t) {
   const auto n = static_cast<uint64_t>(t.rows * t.d);
   const auto in_block = t.threads * static_cast<uint64_t>(std::max(t.width, 1));
@@ -73,8 +78,9 @@ inline uint64_t elements_of(const Trace& t) {
       : n - (blocks - 2 * t.ends) * in_block;
 }
 
-// "" if each element of the output is written once, by a thread that has read
-// its two operands, nothing else is read, and neighbours work side by side.
+// Returns "" if each element of the output is written once, by a thread that
+// has read its two operands, nothing else is read, and neighbours work side by
+// side.
 inline std::string first_mistake(Trace t) {
   std::vector<Access> accesses;
   t.to = &accesses;
@@ -90,7 +96,7 @@ inline std::string first_mistake(Trace t) {
   std::ostringstream text;
   // By element; where only the ends run, by its last 20 bits.
   std::vector<char> written(t.ends == 0 ? n : 1 << 20);
-  std::vector<uint64_t> read;         // by this thread
+  std::vector<uint64_t> read;         // by the current thread
   std::vector<uint64_t> mine, before; // first elements of vectors written
   uint64_t thread = 0, results = 0;
   uint64_t accesses_of_thread = 0; // of whole vectors
@@ -221,8 +227,8 @@ inline std::string first_mistake(Trace t) {
   return "";
 }
 
-// "" if each thread of the gradient's kernel reads its element of the gradient
-// and its two operands, and writes where these lie.
+// Returns "" if each thread of the gradient's kernel reads its element of the
+// gradient and its two operands, and writes where these lie.
 inline std::string first_mistake_of_gradient(Trace t) {
   std::vector<Access> accesses;
   t.to = &accesses;
@@ -252,4 +258,32 @@ inline std::string first_mistake_of_gradient(Trace t) {
     results += access.write;
   }
   return results == 2 * elements_of(t) ? "" : "some results are never written";
+}
+
+// Requires that this launch reads and writes as it should.
+#define REQUIRE_TRACED(...)                \
+  do {                                     \
+    const Trace traced_(__VA_ARGS__);      \
+    INFO(describe(traced_));               \
+    REQUIRE_CLEAN(first_mistake(traced_)); \
+  } while (false)
+
+// Returns the width that the learner's vector_width chooses for a launch.
+inline int width_of(const Trace& t) {
+  return workbook::function<int(const Launch&, int)>("wb07_probe_width")(
+      t, t.size);
+}
+
+// Returns a launch of random shape and strides, as `vector_width` wants it.
+inline Trace any_launch(int i) {
+  using workbook::chapter_07::random;
+  const int size = i % 2 == 0 ? 2 : 4;
+  const auto threads = static_cast<uint32_t>(32 << i % 4);
+  Trace t = traced(size, 0, threads, random(1, 5), random(1, 12));
+  t.d *= i % 3 == 0 ? 1 : 16 / size;
+  t.row_stride = 2 * t.d + random(0, 2) * 8 + (i % 7 == 0 ? 1 : 0);
+  t.gate = i % 5 == 0 ? t.d : 0;
+  t.up = t.d - t.gate;
+  t.width = width_of(t);
+  return t;
 }

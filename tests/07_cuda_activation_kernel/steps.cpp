@@ -1,9 +1,13 @@
-// Tests of chapter 07: the cases of each step. The kernels run on the host,
-// over the threads of a real launch; the launch itself goes to a GPU that is
-// pretended: it is compiled and looked at, not run.
+// Tests of chapter 07: each step has its cases. The kernels run on the host,
+// over the threads of a real launch. The launch itself goes to a pretended GPU:
+// it is compiled and looked at, not run.
 #include "fake_gpu.h"
+#include "inputs.h"
+#include "kernel_results.h"
 #include "launch.h"
 #include "model.h"
+#include "op_launches.h"
+#include "ops.h"
 #include "probe.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
@@ -23,493 +27,17 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
-#include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 using namespace workbook;
+using namespace workbook::chapter_07;
 using doctest::Contains;
+using pretend::sigmoid;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
-
-namespace {
-
-// The ops are in the chapter's own library, which lies beside the probe's.
-void load_ops() {
-  static void* const loaded = [] {
-    Dl_info info;
-    dladdr(library_symbol("wb07_probe_trace"), &info);
-    const auto beside = std::filesystem::path(info.dli_fname)
-                            .replace_filename("libcuda_activation_kernel.so");
-    void* const handle = dlopen(beside.c_str(), RTLD_LAZY);
-    return handle ? handle : throw std::runtime_error(dlerror());
-  }();
-  (void)loaded;
-}
-
-void call_out(const Tensor& out, const Tensor& input) {
-  load_ops();
-  StableIValue stack[] = {
-      torch::stable::detail::from(out), torch::stable::detail::from(input)};
-  call_op("wb07::silu_and_mul", "out", stack);
-}
-
-// An op that takes one or two tensors and returns one.
-template <typename... Tensors>
-Tensor call(const std::string& op, const Tensors&... tensors) {
-  load_ops();
-  StableIValue stack[] = {torch::stable::detail::from(tensors)...};
-  call_op("wb07::" + op, "", stack);
-  return torch::stable::detail::to<Tensor>(stack[0]);
-}
-
-Tensor on_meta(const std::vector<int64_t>& sizes) {
-  return torch::stable::empty(
-      sizes,
-      ScalarType::Float,
-      std::nullopt,
-      torch::stable::Device(torch::headeronly::DeviceType::Meta),
-      std::nullopt,
-      std::nullopt);
-}
-
-// The kernel that is registered for CUDA, called as libtorch would.
-template <size_t N>
-void call_cuda(const std::string& op, StableIValue (&stack)[N], int returns) {
-  load_ops();
-  const auto found = pretend::state().kernels.find("CUDA " + op);
-  if (found == pretend::state().kernels.end()) {
-    throw std::runtime_error(
-        "no kernel for CUDA: without nvcc the folder is built for CPU only; "
-        "./workbook nvcc --fetch gets one");
-  }
-  found->second(stack, N, static_cast<uint64_t>(returns));
-}
-
-void call_cuda_out(const Tensor& out, const Tensor& input) {
-  StableIValue stack[] = {
-      torch::stable::detail::from(out), torch::stable::detail::from(input)};
-  call_cuda("silu_and_mul.out", stack, 0);
-}
-
-using pretend::sigmoid;
-
-// How far a result may be off, in ulp. Of 16 bits: the last rounding, and
-// hardly more. Of float: 5.7 was seen on a host; CUDA's expf is allowed 1 ulp,
-// half an ulp more than glibc's has. The same bounds are in tests/gpu/device.py
-// and in the tests of the solutions 07 and 08.
-template <class T>
-constexpr double kBound = sizeof(T) == 2 ? 0.51 : 8;
-constexpr double kSmallest = 0x1p-120; // below, float has an absolute error
-
-constexpr int64_t kMany =
-    (int64_t{1} << 32) + 100300; // more than 32 bits count
-
-template <class T>
-constexpr ScalarType kDtype = c10::CppTypeToScalarType<T>::value;
-
-// Strides that have more than 32 bits, or a small multiple of them.
-constexpr int64_t kFar[] = {
-    (int64_t{1} << 30) + 8, (int64_t{1} << 31) + 8, (int64_t{1} << 32) + 16};
-
-// "" if the kernel for this width is right on `input`, of [rows, 2d] with the
-// strides and the offset given, also in the sign of a 0.
-struct Case {
-  int width;
-  int64_t rows;
-  int64_t d;
-  int64_t row_stride;
-  int64_t column_stride = 1;
-  int64_t offset = 0;
-  bool chosen = false; // the arithmetic that math_for chooses
-  double smallest = kSmallest;
-};
-
-template <class T>
-std::string wrong(const std::vector<float>& numbers, const Case& c) {
-  const int64_t last =
-      (c.rows - 1) * c.row_stride + (2 * c.d - 1) * c.column_stride;
-  // Aligned to 16 bytes, as libtorch's memory is.
-  std::vector<std::array<T, 16 / sizeof(T)>> memory(
-      static_cast<size_t>(c.offset + last) / (16 / sizeof(T)) + 1);
-  T* const data = memory.data()->data() + c.offset;
-  std::vector<double> expected;
-  for (int64_t r = 0; r < c.rows; ++r) {
-    const auto at = [&](int64_t column) -> T& {
-      return data[r * c.row_stride + column * c.column_stride];
-    };
-    for (int64_t i = 0; i < 2 * c.d; ++i) {
-      at(i) = T(numbers[static_cast<size_t>(r * 2 * c.d + i)]);
-    }
-    for (int64_t i = 0; i < c.d; ++i) {
-      const double gate = static_cast<float>(at(i));
-      expected.push_back(
-          gate * sigmoid(gate) * static_cast<float>(at(c.d + i)));
-    }
-  }
-  std::vector<std::array<T, 16 / sizeof(T)>> out(
-      expected.size() / (16 / sizeof(T)) + 1);
-  T* const result = out.data()->data();
-  Launch launch{};
-  launch.width = c.width;
-  launch.threads = 32;
-  launch.input = reinterpret_cast<uint64_t>(data);
-  launch.out = reinterpret_cast<uint64_t>(result);
-  launch.rows = c.rows;
-  launch.d = c.d;
-  launch.row_stride = c.row_stride;
-  launch.column_stride = c.column_stride;
-  launch.up = c.d * c.column_stride;
-  launch.chosen = c.chosen;
-  function<void(ScalarType, const Launch&)>("wb07_probe_compute")(
-      kDtype<T>, launch);
-  const double smallest = sizeof(T) == 2 ? 0 : c.smallest;
-  const std::string text = first_difference<T>(
-      {result, expected.size()}, expected, kBound<T>, smallest);
-  const auto right = [&](size_t i, double value) {
-    const auto got = static_cast<double>(result[i]);
-    return ulp_error(kFormat<T>, got, value, smallest) <= kBound<T>;
-  };
-  const auto minus = [&](size_t i) { return std::signbit(expected[i]); };
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const auto got = static_cast<float>(result[i]);
-    const bool other_zero = got == 0 && std::signbit(got) != minus(i);
-    if (right(i, expected[i]) && !other_zero) {
-      continue;
-    }
-    const auto row = static_cast<int64_t>(i) / c.d;
-    const T* const operand = data + row * c.row_stride +
-        static_cast<int64_t>(i) % c.d * c.column_stride;
-    const auto gate = static_cast<float>(operand[0]);
-    const auto up = static_cast<float>(operand[c.d * c.column_stride]);
-    if (other_zero || !std::isnormal(gate) || !std::isnormal(up)) {
-      std::ostringstream edge;
-      const double wanted = other_zero ? 0 * expected[i] : expected[i];
-      edge << "gate = " << gate << " and up = " << up << " give " << got
-           << ", and should give "
-           << (std::isnan(wanted) ? std::nan("") : nearest(kFormat<T>, wanted));
-      return edge.str();
-    }
-    for (size_t j = 0; j < expected.size(); ++j) {
-      if (right(i, expected[j]) && expected[j] != 0) {
-        return "element " + std::to_string(i) + " is what the operands of " +
-            "element " + std::to_string(j) + " give; " + text;
-      }
-    }
-    break;
-  }
-  return text;
-}
-
-// "" if the kernel is right on every pair of these, which a short cut might
-// take for others: of d = 256.
-template <class T>
-std::string wrong_edges(int width, bool chosen = false) {
-  std::vector<float> edges;
-  for (const float edge :
-       {0.0f,
-        std::numeric_limits<float>::infinity(),
-        std::nanf(""),
-        static_cast<float>(kFormat<T>.max),
-        0.001f,
-        1.0f,
-        20.0f,
-        80.0f}) {
-    edges.insert(edges.end(), {edge, -edge});
-  }
-  std::vector<float> row;
-  for (const float gate : edges) {
-    row.insert(row.end(), edges.size(), gate);
-  }
-  for (size_t i = 0; i < edges.size(); ++i) {
-    row.insert(row.end(), edges.begin(), edges.end());
-  }
-  const auto d = static_cast<int64_t>(row.size() / 2);
-  Case all{width, 1, d, 2 * d};
-  all.chosen = chosen;
-  return wrong<T>(row, all);
-}
-
-std::vector<float> normal(int64_t n) {
-  static std::mt19937_64 engine(seed());
-  std::normal_distribution<float> numbers(0, 2);
-  std::vector<float> result(static_cast<size_t>(n));
-  for (float& number : result) {
-    number = numbers(engine);
-  }
-  return result;
-}
-
-int64_t random(int64_t low, int64_t high) {
-  static std::mt19937_64 engine(seed());
-  return std::uniform_int_distribution<int64_t>(low, high)(engine);
-}
-
-// A tensor whose memory is never touched.
-Tensor untouched(
-    const std::vector<int64_t>& sizes,
-    const std::vector<int64_t>& strides,
-    ScalarType dtype,
-    uint64_t address) {
-  return torch::stable::from_blob(
-      reinterpret_cast<void*>(address),
-      sizes,
-      strides,
-      torch::stable::Device(torch::headeronly::DeviceType::CPU),
-      dtype);
-}
-
-// A launch of [rows, 2d] bfloat16 on the pretended GPU.
-void launch_untouched(
-    int64_t rows, int64_t d, ScalarType dtype = ScalarType::BFloat16) {
-  call_cuda_out(
-      untouched({rows, d}, {d, 1}, dtype, kOut),
-      untouched({rows, 2 * d}, {2 * d, 1}, dtype, kInput));
-}
-
-// "" for the current stream of the device that the input is on.
-std::string not_current(const void* stream) {
-  const int home = pretend::state().home;
-  const std::string current = "the current one of cuda:" + std::to_string(home);
-  return stream == pretend::stream_of(home) ? ""
-      : stream == nullptr
-      ? "the launch goes to the null stream, not to " + current
-      : stream == reinterpret_cast<void*>(3)
-      ? "the launch goes to 3, which is PyTorch's number of the stream: CUDA "
-        "does not know it"
-      : "the launch goes to another stream than " + current +
-          (pretend::stream_of(home) == nullptr
-               ? ", which is PyTorch's default one: the null stream"
-               : "");
-}
-
-// A tensor of these strides, in memory that is the caller's.
-template <class T>
-Tensor strided(
-    std::vector<T>& memory,
-    const std::vector<int64_t>& sizes,
-    const std::vector<int64_t>& strides,
-    int64_t offset = 0) {
-  return torch::stable::from_blob(
-      memory.data() + offset,
-      sizes,
-      strides,
-      torch::stable::Device(torch::headeronly::DeviceType::CPU),
-      kDtype<T>);
-}
-
-template <class T>
-std::vector<T> normal_of(int64_t n) {
-  std::vector<T> numbers;
-  for (const float x : normal(n)) {
-    numbers.emplace_back(x);
-  }
-  return numbers;
-}
-
-// "" if the op is right on this input, as its launch computes it, and reads it
-// where it lies, or a copy. Whether the kernel does for columns that are apart
-// is no matter of the operands' addresses.
-template <class T>
-std::string wrong_launch(
-    const Tensor& input, bool copied = false, bool addresses_only = false) {
-  const pretend::Pretend gpu;
-  const pretend::Model model;
-  StableIValue stack[] = {torch::stable::detail::from(input)};
-  call_cuda("silu_and_mul", stack, 1);
-  const Tensor out = torch::stable::detail::to<Tensor>(stack[0]);
-  const auto numbers = values<T>(torch::stable::contiguous(input));
-  const auto d = static_cast<size_t>(input.size(-1) / 2);
-  std::vector<double> expected;
-  for (size_t i = 0; i < numbers.size() / 2; ++i) {
-    const size_t at = i / d * 2 * d + i % d;
-    const double gate = static_cast<float>(numbers[at]);
-    expected.push_back(
-        gate * sigmoid(gate) * static_cast<float>(numbers[at + d]));
-  }
-  if (model.launches.size() != 1) {
-    return "the op makes " + std::to_string(model.launches.size()) +
-        " launches";
-  }
-  const pretend::Given& given = model.launches[0];
-  if (!copied && given.first != input.const_data_ptr()) {
-    return "the rows are evenly apart, and the op reads a copy of them";
-  }
-  const auto between =
-      static_cast<const T*>(given.second) - static_cast<const T*>(given.first);
-  const int64_t halves = input.size(-1) / 2 * (copied ? 1 : input.stride(-1));
-  if (between != halves) {
-    return "up begins " + std::to_string(between) +
-        " elements behind gate, and should " + std::to_string(halves);
-  }
-  if (addresses_only) {
-    return "";
-  }
-  return first_difference<T>(values<T>(out), expected, 0.51, kSmallest);
-}
-
-// "" if the gradient's kernel is right on these, as its launch computes it.
-template <class T>
-std::string wrong_gradient(
-    const std::vector<int64_t>& strides, int64_t row_stride) {
-  const int64_t rows = 3, d = 5;
-  auto grads = normal_of<T>(rows * d), inputs = normal_of<T>(rows * 3 * d);
-  const Tensor grad = strided(grads, {rows, d}, strides);
-  const Tensor input = strided(inputs, {rows, 2 * d}, {row_stride, 1});
-  const pretend::Pretend gpu;
-  const pretend::Model model;
-  StableIValue stack[] = {
-      torch::stable::detail::from(grad), torch::stable::detail::from(input)};
-  call_cuda("silu_and_mul_backward", stack, 1);
-  const auto got = values<T>(torch::stable::detail::to<Tensor>(stack[0]));
-  std::vector<double> expected(got.size());
-  const auto number = [](const T& at) {
-    return static_cast<double>(static_cast<float>(at));
-  };
-  for (int64_t i = 0; i < rows * d; ++i) {
-    const int64_t row = i / d, column = i % d;
-    const T* const gate = inputs.data() + row * row_stride + column;
-    const auto [of_gate, of_up] = pretend::gradients(
-        number(grads.data()[row * strides[0] + column * strides[1]]),
-        number(gate[0]),
-        number(gate[d]));
-    expected[static_cast<size_t>(row * 2 * d + column)] = of_gate;
-    expected[static_cast<size_t>(row * 2 * d + d + column)] = of_up;
-  }
-  return first_difference<T>(got, expected, 0.51, kSmallest);
-}
-
-// The three ops, of tensors that are filled.
-struct Op {
-  std::string name;
-  std::function<void()> call;
-};
-std::vector<Op> ops_of(const Tensor& out, const Tensor& input) {
-  return {
-      {"silu_and_mul.out", [=] { call_cuda_out(out, input); }},
-      {"silu_and_mul",
-       [=] {
-         StableIValue stack[] = {torch::stable::detail::from(input)};
-         call_cuda("silu_and_mul", stack, 1);
-         torch::stable::detail::to<Tensor>(stack[0]);
-       }},
-      {"silu_and_mul_backward", [=] {
-         StableIValue stack[] = {
-             torch::stable::detail::from(out),
-             torch::stable::detail::from(input)};
-         call_cuda("silu_and_mul_backward", stack, 1);
-         torch::stable::detail::to<Tensor>(stack[0]);
-       }}};
-}
-
-// "" if the op launches its kernel, else why it does not.
-std::string not_launched(const Tensor& out, const Tensor& input) {
-  try {
-    call_cuda_out(out, input);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-#define REQUIRE_LAUNCHED(out, input)                                      \
-  do {                                                                    \
-    const std::string why = not_launched(out, input);                     \
-    const auto& asked = pretend::state();                                 \
-    if (!why.empty() && asked.launches.empty() && asked.blocks == 0 &&    \
-        asked.threads != 0) {                                             \
-      LOOK_AT("launch.h", "grid_for");                                    \
-      FAIL(                                                               \
-          "the launch is of 0 blocks of " << asked.threads                \
-                                          << " threads, "                 \
-                                             "for "                       \
-                                          << out.numel() << " elements"); \
-    }                                                                     \
-    REQUIRE_CLEAN(why);                                                   \
-  } while (false)
-
-// Fails unless this launch does as it should.
-#define REQUIRE_TRACED(...)                \
-  do {                                     \
-    const Trace traced_(__VA_ARGS__);      \
-    INFO(describe(traced_));               \
-    REQUIRE_CLEAN(first_mistake(traced_)); \
-  } while (false)
-
-int width_of(const Trace& t) {
-  return function<int(const Launch&, int)>("wb07_probe_width")(t, t.size);
-}
-
-// silu of one number, in the chosen arithmetic, and ATen's.
-template <class T>
-std::pair<float, float> silu_of(float edge) {
-  const T gate(edge);
-  const T row[] = {gate, T(1.0f)};
-  T result;
-  Launch launch{};
-  launch.threads = 1;
-  launch.input = reinterpret_cast<uint64_t>(row);
-  launch.out = reinterpret_cast<uint64_t>(&result);
-  launch.rows = launch.d = launch.up = launch.column_stride = 1;
-  launch.row_stride = 2;
-  launch.chosen = true;
-  function<void(ScalarType, const Launch&)>("wb07_probe_compute")(
-      kDtype<T>, launch);
-  const auto wanted =
-      values<T>(aten("aten::silu", "", tensor<T>({gate}, {1})))[0];
-  return {static_cast<float>(result), static_cast<float>(wanted)};
-}
-
-// The derivatives, and how large the terms are that they are sums of.
-template <class T>
-void check_gradient() {
-  const int64_t rows = 5, d = 1001;
-  std::vector<T> grad, input, result(static_cast<size_t>(rows * 2 * d));
-  for (const float x : normal(rows * d)) {
-    grad.emplace_back(x);
-  }
-  for (const float x : normal(rows * 2 * d)) {
-    input.emplace_back(random(0, 9) == 0 ? 20 * x : x);
-  }
-  function<void(bool, const void*, const void*, void*, int64_t, int64_t)>(
-      "wb07_probe_backward")(
-      sizeof(T) == 2, grad.data(), input.data(), result.data(), rows, d);
-  const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-20;
-  for (int64_t i = 0; i < rows * d; ++i) {
-    const auto gate = static_cast<size_t>(i / d * 2 * d + i % d);
-    const auto up = gate + static_cast<size_t>(d);
-    const double x = static_cast<float>(input[gate]);
-    const double y = static_cast<float>(input[up]);
-    const double g = static_cast<float>(grad[static_cast<size_t>(i)]);
-    const double s = sigmoid(x), silu = x * s;
-    const double slope = s + silu * (1 - s);
-    CAPTURE(x);
-    REQUIRE(
-        std::abs(static_cast<float>(result[gate]) - g * y * slope) <=
-        unit * std::abs(g * y) * (s + std::abs(silu * (1 - s))) + 1e-37);
-    REQUIRE(
-        std::abs(static_cast<float>(result[up]) - g * silu) <=
-        unit * std::abs(g * silu) + 1e-37);
-  }
-}
-
-// A launch of random shape and strides, as `vector_width` wants it.
-Trace any_launch(int i) {
-  const int size = i % 2 == 0 ? 2 : 4;
-  const auto threads = static_cast<uint32_t>(32 << i % 4);
-  Trace t = traced(size, 0, threads, random(1, 5), random(1, 12));
-  t.d *= i % 3 == 0 ? 1 : 16 / size;
-  t.row_stride = 2 * t.d + random(0, 2) * 8 + (i % 7 == 0 ? 1 : 0);
-  t.gate = i % 5 == 0 ? t.d : 0;
-  t.up = t.d - t.gate;
-  t.width = width_of(t);
-  return t;
-}
-
-} // namespace
 
 TEST_CASE(
     "07.1 each element is written once, by a thread with its operands" *
@@ -608,9 +136,9 @@ TEST_CASE(
       const int64_t rows = random(1, 5), d = random(1, 60);
       const auto numbers = normal(rows * 2 * d);
       const Case c{0, rows, d, 2 * d};
-      REQUIRE_CLEAN(wrong<float>(numbers, c));
-      REQUIRE_CLEAN(wrong<c10::Half>(numbers, c));
-      REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, c));
+      REQUIRE_CLEAN(check_kernel<float>(numbers, c));
+      REQUIRE_CLEAN(check_kernel<c10::Half>(numbers, c));
+      REQUIRE_CLEAN(check_kernel<c10::BFloat16>(numbers, c));
     }
   }
 }
@@ -619,9 +147,9 @@ TEST_CASE(
     "07.1 a result is right whatever its operands are" *
     doctest::description("A zero, an infinity, a NaN or a large number gives "
                          "another result than silu(gate) * up.")) {
-  REQUIRE_CLEAN(wrong_edges<float>(0));
-  REQUIRE_CLEAN(wrong_edges<c10::Half>(0));
-  REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(0));
+  REQUIRE_CLEAN(check_edges<float>(0));
+  REQUIRE_CLEAN(check_edges<c10::Half>(0));
+  REQUIRE_CLEAN(check_edges<c10::BFloat16>(0));
 }
 
 TEST_CASE(
@@ -662,7 +190,7 @@ TEST_CASE(
     }
     {
       LOOK_AT("cuda_ops.cpp", "launch(");
-      REQUIRE_CLEAN(not_current(launched.stream));
+      REQUIRE_CLEAN(check_stream(launched.stream));
       REQUIRE_CLEAN(
           state.forbidden == 0
               ? ""
@@ -781,7 +309,7 @@ TEST_CASE(
           state.default_stream = state.turn == 2;
           op.call();
           REQUIRE(state.launches.size() == size_t(state.turn) + 1);
-          REQUIRE_CLEAN(not_current(state.launches.back().stream));
+          REQUIRE_CLEAN(check_stream(state.launches.back().stream));
           INFO("input on cuda:", home);
           CHECK(state.launches.back().device == home);
           CHECK_MESSAGE(state.device == current, "another device is current");
@@ -867,9 +395,9 @@ TEST_CASE(
     for (const int64_t row_stride : {10, 15}) {
       CAPTURE(strides);
       CAPTURE(row_stride);
-      REQUIRE_CLEAN(wrong_gradient<float>(strides, row_stride));
-      REQUIRE_CLEAN(wrong_gradient<c10::Half>(strides, row_stride));
-      REQUIRE_CLEAN(wrong_gradient<c10::BFloat16>(strides, row_stride));
+      REQUIRE_CLEAN(check_gradient_launch<float>(strides, row_stride));
+      REQUIRE_CLEAN(check_gradient_launch<c10::Half>(strides, row_stride));
+      REQUIRE_CLEAN(check_gradient_launch<c10::BFloat16>(strides, row_stride));
     }
   }
 }
@@ -1035,7 +563,7 @@ TEST_CASE(
     const auto of = [&](auto numbers) {
       using T = typename decltype(numbers)::value_type;
       const Tensor input = strided(numbers, sizes, strides, offset);
-      return wrong_launch<T>(input, copied, strides.back() != 1);
+      return check_launch<T>(input, copied, strides.back() != 1);
     };
     CAPTURE(sizes);
     CAPTURE(strides);
@@ -1148,17 +676,21 @@ TEST_CASE(
   }
   SUBCASE("values, at any width") {
     for (const int64_t d : {8, 64, 4096}) {
-      REQUIRE_CLEAN(wrong<c10::BFloat16>(normal(4 * d), {8, 2, d, 2 * d + 8}));
-      REQUIRE_CLEAN(wrong<c10::BFloat16>(normal(4 * d), {4, 2, d, 2 * d + 4}));
-      REQUIRE_CLEAN(wrong<c10::Half>(normal(4 * d), {2, 2, d, 2 * d + 2}));
-      REQUIRE_CLEAN(wrong<c10::Half>(normal(4 * d), {1, 2, d, 2 * d + 1}));
-      REQUIRE_CLEAN(wrong<float>(normal(6 * d), {4, 3, d, 2 * d}));
-      REQUIRE_CLEAN(wrong<float>(normal(6 * d), {2, 3, d, 2 * d + 2}));
+      REQUIRE_CLEAN(
+          check_kernel<c10::BFloat16>(normal(4 * d), {8, 2, d, 2 * d + 8}));
+      REQUIRE_CLEAN(
+          check_kernel<c10::BFloat16>(normal(4 * d), {4, 2, d, 2 * d + 4}));
+      REQUIRE_CLEAN(
+          check_kernel<c10::Half>(normal(4 * d), {2, 2, d, 2 * d + 2}));
+      REQUIRE_CLEAN(
+          check_kernel<c10::Half>(normal(4 * d), {1, 2, d, 2 * d + 1}));
+      REQUIRE_CLEAN(check_kernel<float>(normal(6 * d), {4, 3, d, 2 * d}));
+      REQUIRE_CLEAN(check_kernel<float>(normal(6 * d), {2, 3, d, 2 * d + 2}));
     }
     for (const int width : {1, 2, 4}) {
-      REQUIRE_CLEAN(wrong_edges<float>(width));
-      REQUIRE_CLEAN(wrong_edges<c10::Half>(2 * width));
-      REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(2 * width));
+      REQUIRE_CLEAN(check_edges<float>(width));
+      REQUIRE_CLEAN(check_edges<c10::Half>(2 * width));
+      REQUIRE_CLEAN(check_edges<c10::BFloat16>(2 * width));
     }
   }
 }
@@ -1285,15 +817,15 @@ TEST_CASE(
     auto single = normal_of<float>(20000);
     for (const int64_t column_stride : {0, 5, 8}) { // [5, 16]
       const std::vector<int64_t> strides{1, column_stride};
-      REQUIRE_CLEAN(wrong_launch<float>(strided(single, {5, 16}, strides)));
+      REQUIRE_CLEAN(check_launch<float>(strided(single, {5, 16}, strides)));
     }
     for (const int64_t d : {1, 5, 8, 12, 24, 1016, 1017, 1018}) {
       for (const int64_t offset : {0, 1, 2, 4}) {
         const std::vector<int64_t> sizes{5, 2 * d}, strides{2 * d + 8, 1};
-        REQUIRE_CLEAN(wrong_launch<c10::BFloat16>(
+        REQUIRE_CLEAN(check_launch<c10::BFloat16>(
             strided(bfloat16, sizes, strides, offset)));
         REQUIRE_CLEAN(
-            wrong_launch<float>(strided(single, sizes, strides, offset)));
+            check_launch<float>(strided(single, sizes, strides, offset)));
       }
     }
   }
@@ -1335,7 +867,7 @@ TEST_CASE(
   numbers.resize(0x20000, 1.0f);
   Case all{8, 1, 0x10000, 0x20000};
   all.chosen = true;
-  REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, all));
+  REQUIRE_CLEAN(check_kernel<c10::BFloat16>(numbers, all));
 }
 
 TEST_CASE(
@@ -1373,10 +905,10 @@ TEST_CASE(
     }
   }
   for (const int width : {0, 1, 8}) {
-    REQUIRE_CLEAN(wrong_edges<c10::Half>(width, true));
-    REQUIRE_CLEAN(wrong_edges<c10::BFloat16>(width, true));
+    REQUIRE_CLEAN(check_edges<c10::Half>(width, true));
+    REQUIRE_CLEAN(check_edges<c10::BFloat16>(width, true));
   }
-  REQUIRE_CLEAN(wrong_edges<float>(4, true));
+  REQUIRE_CLEAN(check_edges<float>(4, true));
 }
 
 TEST_CASE(
@@ -1403,7 +935,7 @@ TEST_CASE(
     Case all{0, 1, d, 2 * d};
     all.chosen = true;
     all.smallest = 0x1p-126;
-    REQUIRE_CLEAN(wrong<float>(row, all));
+    REQUIRE_CLEAN(check_kernel<float>(row, all));
   }
 }
 
@@ -1427,11 +959,12 @@ TEST_CASE("07 all shapes, strides and alignments") {
     const auto numbers = normal(rows * 2 * d);
     for (const int width : {0, 1}) {
       const Case c{width, rows, d, 2 * d + i % 3 * 4, 1, i % 9};
-      REQUIRE_CLEAN(wrong<float>(numbers, c));
-      REQUIRE_CLEAN(wrong<c10::Half>(numbers, c));
-      REQUIRE_CLEAN(wrong<c10::BFloat16>(numbers, c));
+      REQUIRE_CLEAN(check_kernel<float>(numbers, c));
+      REQUIRE_CLEAN(check_kernel<c10::Half>(numbers, c));
+      REQUIRE_CLEAN(check_kernel<c10::BFloat16>(numbers, c));
     }
-    REQUIRE_CLEAN(wrong<float>(numbers, {0, rows, d, 2 * d * (i + 1), i + 1}));
+    REQUIRE_CLEAN(
+        check_kernel<float>(numbers, {0, rows, d, 2 * d * (i + 1), i + 1}));
   }
 }
 
