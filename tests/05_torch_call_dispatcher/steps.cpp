@@ -1,6 +1,8 @@
-// Tests of chapter 05: a case a step, in which every slot that changes hands is
-// watched and drawn, and cases for what libtorch itself does with calls by
-// name.
+// Tests of chapter 05: each step has its cases, which watch and draw every slot
+// that changes hands. One more case shows what libtorch does with wrong calls.
+#include "call_checks.h"
+#include "feed_forward.h"
+#include "ops.h"
 #include "testing/asan.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
@@ -11,7 +13,6 @@
 #include "testing/meeting.h"
 #include "testing/random.h"
 #include "testing/replaced.h"
-#include "testing/schema.h"
 #include "testing/symbols.h"
 #include "testing/watch.h"
 
@@ -20,7 +21,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -30,175 +30,11 @@
 #endif
 
 using namespace workbook;
+using namespace workbook::chapter_05;
 using doctest::Approx;
 using doctest::Contains;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
-using Handle = AtenTensorHandle;
-
-namespace {
-
-const std::vector<std::string> kEverything = {
-    "Tensor",
-    "int",
-    "float",
-    "bool",
-    "int?",
-    "int[]",
-    "Tensor?",
-    "str",
-    "ScalarType"};
-const std::vector<std::string> kRarer = {
-    "Tensor",
-    "Device",
-    "Device",
-    "Layout",
-    "MemoryFormat",
-    "MemoryFormat",
-    "str",
-    "MemoryFormat?",
-    "Tensor[]"};
-const std::map<std::string, Schema> kOps = {
-    {"aten::frexp.Tensor", {{"Tensor"}, {"Tensor", "Tensor"}}},
-    {"aten::sum.dim_IntList",
-     {{"Tensor", "int[]?", "bool", "ScalarType?"}, {"Tensor"}}},
-    {"aten::max.dim", {{"Tensor", "int", "bool"}, {"Tensor", "Tensor"}}},
-    {"aten::maximum.out", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
-    {"aten::clamp.Tensor", {{"Tensor", "Tensor?", "Tensor?"}, {"Tensor"}}},
-    {"aten::linear", {{"Tensor", "Tensor", "Tensor?"}, {"Tensor"}}},
-    {"aten::unflatten.int", {{"Tensor", "int", "int[]"}, {"Tensor"}}},
-    {"aten::unbind.int", {{"Tensor", "int"}, {"Tensor[]"}}},
-    {"aten::silu", {{"Tensor"}, {"Tensor"}}},
-    {"aten::mul.Tensor", {{"Tensor", "Tensor"}, {"Tensor"}}},
-    {"wb05::silu_and_mul", {{"Tensor"}, {"Tensor"}}},
-    {"wb05::swiglu_mlp", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
-    {"wb05_probe::everything", {kEverything, {"Tensor"}}},
-    {"wb05_probe::nothing", {{}, {}}},
-    {"wb05_probe::count", {{}, std::vector<std::string>(20, "int")}},
-    {"wb05_probe::refuse", {{"Tensor", "int"}, {"Tensor"}}},
-    {"wb05_probe::refuse.none", {{"Tensor", "int"}, {}}},
-    {"wb05_probe::refuse.two", {{"Tensor", "int"}, {"Tensor", "Tensor"}}},
-    {"wb05_probe::refuse.list", {{"Tensor", "int"}, {"Tensor[]"}}},
-    {"wb05_probe::numbers", {{"Tensor", "int", "float", "bool"}, {"Tensor"}}},
-};
-
-Tensor adopt(Handle handle) {
-  return Tensor(handle);
-}
-Tensor adopt(StableIValue slot) {
-  return Tensor(slots::pointer<Handle>(slot));
-}
-bool has_error_text() { // since 2.13
-  return exception_text() != nullptr;
-}
-
-using Floats = std::vector<float>;
-using Sizes = std::vector<int64_t>;
-
-// What the library under test calls by name: a line each, as in
-// "aten::mul.Tensor(Tensor, Tensor) -> Tensor".
-std::string declared() {
-  static std::string lines;
-  lines.clear();
-  function<void(void (*)(const char*))>("call_op_declared")(
-      [](const char* call) { lines += std::string(call) + "\n"; });
-  return lines;
-}
-
-// "" unless `op` is declared with other types than it has: libtorch would take
-// one for another, and crash. (That slots are missing is drawn when it is
-// called.)
-std::string wrong_declaration(const std::string& op) {
-  const auto joined = [](const std::vector<std::string>& types) {
-    std::string text;
-    for (const std::string& type : types) {
-      text += (text.empty() ? "" : ", ") + type;
-    }
-    return text;
-  };
-  const std::string arguments = joined(kOps.at(op).arguments);
-  std::istringstream lines(declared());
-  for (std::string line; std::getline(lines, line);) {
-    const std::string types =
-        line.substr(line.find('(') + 1, line.find(')') - line.find('(') - 1);
-    const bool as_many = std::count(types.begin(), types.end(), ',') ==
-        std::count(arguments.begin(), arguments.end(), ',');
-    if (line.compare(0, op.size() + 1, op + "(") == 0 && as_many &&
-        types != arguments) {
-      return op + " is declared with (" + types + "), its schema has (" +
-          arguments + ")";
-    }
-  }
-  return "";
-}
-
-// "" if `call`, "aten::silu(Tensor) -> Tensor", is in the list of calls; else
-// what is there instead.
-std::string not_listed(const std::string& call) {
-  const std::string op = call.substr(0, call.find('(') + 1);
-  std::istringstream lines(declared());
-  std::string others;
-  for (std::string line; std::getline(lines, line);) {
-    if (line == call) {
-      return "";
-    }
-    if (line.compare(0, op.size(), op) == 0) {
-      others += "\n    " + line;
-    }
-  }
-  return "the list of the library's calls lacks\n    " + call +
-      (others.empty() ? "" : "\nit has" + others);
-}
-
-// "" if the drawing has this line of a slot.
-std::string not_drawn(const std::string& line, const std::string& drawing) {
-  return drawing.find(line) != std::string::npos
-      ? ""
-      : "the stack should have: " + line + drawing;
-}
-
-// In place of torch_call_dispatcher, in the library under test.
-uint64_t built_with = 0;
-AOTITorchError dispatch(
-    const char* op, const char* overload, StableIValue* stack, uint64_t build) {
-  built_with = build;
-  return torch_call_dispatcher(op, overload, stack, build);
-}
-
-Floats random_values(size_t count, Random& random) {
-  Floats values(count);
-  for (float& value : values) {
-    value = random.normal<float>(1);
-  }
-  return values;
-}
-
-} // namespace
-
-namespace {
-
-// The kernel of an op with these types: draws what arrives, and gives the first
-// back.
-std::vector<std::string> arrived;
-template <const std::vector<std::string>& types>
-void see(StableIValue* stack, uint64_t num_args, uint64_t) {
-  for (uint64_t i = 0; i < num_args; ++i) {
-    {
-      const Ledger::Pause pause;
-      arrived.push_back(slots::draw(types[i], stack[i]));
-    }
-    if (i != 0) {
-      slots::release(types[i], stack[i]);
-    }
-  }
-}
-
-STABLE_TORCH_LIBRARY_IMPL(wb05_probe, CompositeExplicitAutograd, m) {
-  m.impl("everything", &see<kEverything>);
-  m.impl("rarer", &see<kRarer>);
-}
-
-} // namespace
 
 TEST_CASE(
     "05.1 an optional and a list have the names that schemas have" *
@@ -442,18 +278,19 @@ TEST_CASE(
     "05.2 what is called is listed, with its types" *
     doctest::description("operator() does not mention `listed`, so the library "
                          "does not list the call.")) {
-  REQUIRE_CLEAN(not_listed("aten::frexp.Tensor(Tensor) -> (Tensor, Tensor)"));
+  REQUIRE_CLEAN(check_listed("aten::frexp.Tensor(Tensor) -> (Tensor, Tensor)"));
   REQUIRE_CLEAN(
-      not_listed("wb05_probe::numbers(Tensor, int, float, bool) -> Tensor"));
-  REQUIRE_CLEAN(not_listed("wb05_probe::nothing() -> ()"));
+      check_listed("wb05_probe::numbers(Tensor, int, float, bool) -> Tensor"));
+  REQUIRE_CLEAN(check_listed("wb05_probe::nothing() -> ()"));
   // Each overload of a name.
-  REQUIRE_CLEAN(not_listed("wb05_probe::refuse(Tensor, int) -> Tensor"));
-  REQUIRE_CLEAN(not_listed("wb05_probe::refuse.none(Tensor, int) -> ()"));
+  REQUIRE_CLEAN(check_listed("wb05_probe::refuse(Tensor, int) -> Tensor"));
+  REQUIRE_CLEAN(check_listed("wb05_probe::refuse.none(Tensor, int) -> ()"));
   REQUIRE_CLEAN(
-      not_listed("wb05_probe::refuse.two(Tensor, int) -> (Tensor, Tensor)"));
-  REQUIRE_CLEAN(not_listed("wb05_probe::refuse.list(Tensor, int) -> Tensor[]"));
+      check_listed("wb05_probe::refuse.two(Tensor, int) -> (Tensor, Tensor)"));
+  REQUIRE_CLEAN(
+      check_listed("wb05_probe::refuse.list(Tensor, int) -> Tensor[]"));
   // And what is never reached: no test calls it.
-  REQUIRE_CLEAN(not_listed("aten::narrow(Tensor, int, int, int) -> Tensor"));
+  REQUIRE_CLEAN(check_listed("aten::narrow(Tensor, int, int, int) -> Tensor"));
   // Each library has a list of its own.
   REQUIRE_CLEAN(not_hidden(library_symbol("wb05_text")));
 }
@@ -482,7 +319,7 @@ TEST_CASE(
     REQUIRE_CLEAN(watch(
         kOps, [&](Watch&) { refused(); }, &picture));
     REQUIRE_CLEAN(
-        not_drawn("slot 0  argument Tensor input: released once", picture));
+        check_drawn("slot 0  argument Tensor input: released once", picture));
     if (text.empty()) {
       FAIL("the call fails, and nothing is thrown");
     }
@@ -525,6 +362,19 @@ TEST_CASE(
   CHECK(said(text) == Contains("stderr"));
 }
 
+namespace {
+
+// dispatch() replaces torch_call_dispatcher in the library under test, and
+// notes the version that it is given.
+uint64_t built_with = 0;
+AOTITorchError dispatch(
+    const char* op, const char* overload, StableIValue* stack, uint64_t build) {
+  built_with = build;
+  return torch_call_dispatcher(op, overload, stack, build);
+}
+
+} // namespace
+
 TEST_CASE(
     "05.2 libtorch is told who packed the slots" *
     doctest::description("A call does not give torch_call_dispatcher the "
@@ -559,10 +409,10 @@ TEST_CASE(
 
 namespace {
 
-// Calls an op on `slots`, behind which lie zeros that AddressSanitizer holds to
-// be beyond the end. Gives its complaint, "" for none; the returns are in
-// slots.
-std::string with_short_stack(
+// Calls an op on `slots`. The zeros behind them are beyond the end for
+// AddressSanitizer. Returns libtorch's error, "" for none; `slots` then has the
+// returns.
+std::string call_on_short_stack(
     const char* op, const char* overload, std::vector<StableIValue>& slots) {
   std::vector<StableIValue> room(32);
   std::copy(slots.begin(), slots.end(), room.begin());
@@ -590,10 +440,10 @@ TEST_CASE("05 AddressSanitizer lets each wrong declaration pass") {
   // aten::zeros_like with one slot of six, aten::sum.dim_IntList with three of
   // four: both succeed, and are right, because zeros follow.
   std::vector<StableIValue> one = {self()};
-  CHECK(with_short_stack("aten::zeros_like", "", one) == "");
+  CHECK(call_on_short_stack("aten::zeros_like", "", one) == "");
   CHECK(values<float>(adopt(one[0])) == Floats(6, 0));
   std::vector<StableIValue> three = {self(), 0, 1};
-  CHECK(with_short_stack("aten::sum", "dim_IntList", three) == "");
+  CHECK(call_on_short_stack("aten::sum", "dim_IntList", three) == "");
   CHECK(values<float>(adopt(three[0])) == Floats{21});
 
   // A page that cannot be read ends it at once.
@@ -611,7 +461,7 @@ TEST_CASE("05 AddressSanitizer lets each wrong declaration pass") {
   std::string text = in_child([&] {
     std::vector<StableIValue> slots = {
         self(), self(), torch::stable::detail::from(1.0)};
-    throw std::runtime_error(with_short_stack("aten::add", "Tensor", slots));
+    throw std::runtime_error(call_on_short_stack("aten::add", "Tensor", slots));
   });
   CHECK(said(text) == Contains("Not yet supported conversion"));
   CHECK(said(text) == Contains("Scalar"));
@@ -623,68 +473,10 @@ TEST_CASE("05 AddressSanitizer lets each wrong declaration pass") {
     std::vector<StableIValue> slots = {self(), self(), self()};
     slots.resize(15);
     throw std::runtime_error(
-        with_short_stack("aten::_flash_attention_forward", "", slots));
+        call_on_short_stack("aten::_flash_attention_forward", "", slots));
   });
   CHECK(said(text) == Contains("Could not run"));
 }
-
-namespace {
-
-// Its elements as text, in which one NaN is like another.
-std::vector<std::string> texts(const Tensor& tensor) {
-  std::vector<std::string> result;
-  for (const float value : values<float>(tensor)) {
-    std::ostringstream text;
-    text << value;
-    result.push_back(std::isnan(value) ? "nan" : text.str());
-  }
-  return result;
-}
-
-Tensor without_data(const Sizes& sizes) {
-  const torch::stable::Device meta(c10::DeviceType::Meta);
-  return torch::stable::empty(sizes, ScalarType::Float, std::nullopt, meta);
-}
-Tensor requiring_gradient(const Floats& data, const Sizes& sizes) {
-  StableIValue stack[] = {
-      slots::make("Tensor", tensor(data, sizes).get()),
-      torch::stable::detail::from(true)};
-  call_op("aten::requires_grad_", "", stack);
-  return adopt(stack[0]);
-}
-// False for what autograd knows how it was computed.
-bool is_leaf(Handle handle) {
-  StableIValue stack[] = {slots::make("Tensor", handle)};
-  call_op("aten::is_leaf", "", stack);
-  return torch::stable::detail::to<bool>(stack[0]);
-}
-
-// "" if `call`, of a tensor [2, 3], reaches PyTorch's ops by the dispatcher:
-// tensors without data have a result without data, and gradients are recorded.
-template <typename Call>
-std::string not_dispatched(const Call& call) {
-  std::string text = thrown([&] {
-    if (call(without_data({2, 3})).device().type() != c10::DeviceType::Meta) {
-      throw std::runtime_error("the result is on another device");
-    }
-  });
-  if (!text.empty()) {
-    return "of tensors without data, on the device meta: " + text;
-  }
-  const Tensor input = requiring_gradient({1, 5, 3, 4, 2, 6}, {2, 3});
-  return is_leaf(call(input).get())
-      ? "the input requires a gradient, and the result knows of none"
-      : "";
-}
-
-// "" if `call`, with arguments that libtorch refuses, throws.
-template <typename Call>
-std::string not_thrown(const Call& call) {
-  const CapturedStderr quiet;
-  return thrown(call).empty() ? "the call fails, and nothing is thrown" : "";
-}
-
-} // namespace
 
 TEST_CASE(
     "05.3 all arguments of the schema, for no default is filled in" *
@@ -696,10 +488,10 @@ TEST_CASE(
       function<Handle(Handle, const int64_t*, size_t)>("wb05_sum");
   const int64_t last[] = {-1};
   std::string picture;
-  REQUIRE_CLEAN(wrong_declaration("aten::sum.dim_IntList"));
+  REQUIRE_CLEAN(check_declaration("aten::sum.dim_IntList"));
   REQUIRE_CLEAN(watch(
       kOps, [&](Watch&) { adopt(sum(input.get(), last, 1)); }, &picture));
-  REQUIRE_CLEAN(not_drawn("slot 3  argument ScalarType? None", picture));
+  REQUIRE_CLEAN(check_drawn("slot 3  argument ScalarType? None", picture));
   const struct {
     Sizes dims;
     Floats values;
@@ -720,7 +512,7 @@ TEST_CASE(
   }
   for (const int64_t dim : {int64_t{2}, int64_t{1} << 32}) {
     INFO("input is [2, 3], dims is [", dim, "]");
-    REQUIRE_CLEAN(not_thrown([&] { adopt(sum(input.get(), &dim, 1)); }));
+    REQUIRE_CLEAN(check_thrown([&] { adopt(sum(input.get(), &dim, 1)); }));
   }
   {
     INFO("input is [0, 3], dims is [-2]");
@@ -752,9 +544,9 @@ TEST_CASE(
     const auto sums = values<int64_t>(result);
     CHECK(sums == std::vector<int64_t>{200});
   }
-  REQUIRE_CLEAN(not_dispatched(
+  REQUIRE_CLEAN(check_dispatched(
       [&](const Tensor& x) { return adopt(sum(x.get(), last, 1)); }));
-  REQUIRE_CLEAN(not_listed(
+  REQUIRE_CLEAN(check_listed(
       "aten::sum.dim_IntList(Tensor, int[]?, bool, ScalarType?) -> Tensor"));
 }
 
@@ -765,7 +557,7 @@ TEST_CASE(
   const Tensor input = tensor<float>({1, 5, 3, 4, 2, 6}, {2, 3});
   const Named names{{input, "self"}};
   auto* const max = function<void(Handle, int64_t, Handle*)>("wb05_max");
-  REQUIRE_CLEAN(wrong_declaration("aten::max.dim"));
+  REQUIRE_CLEAN(check_declaration("aten::max.dim"));
   REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
     Handle both[2];
     max(input.get(), 1, both);
@@ -800,7 +592,7 @@ TEST_CASE(
   };
   for (const int64_t dim : {int64_t{2}, int64_t{-3}, int64_t{1} << 32}) {
     INFO("input is [2, 3], dim is ", dim);
-    REQUIRE_CLEAN(not_thrown([&] { largest(input, dim); }));
+    REQUIRE_CLEAN(check_thrown([&] { largest(input, dim); }));
   }
   for (const int64_t dim : {int64_t{0}, int64_t{-1}}) {
     INFO("input has no dimensions, dim is ", dim);
@@ -811,16 +603,17 @@ TEST_CASE(
   {
     INFO("input is [0, 3], dim is 0: there is no largest");
     const Tensor empty = tensor<float>({}, {0, 3});
-    REQUIRE_CLEAN(not_thrown([&] { largest(empty, 0); }));
+    REQUIRE_CLEAN(check_thrown([&] { largest(empty, 0); }));
   }
-  REQUIRE_CLEAN(not_dispatched([&](const Tensor& x) { return largest(x, 1); }));
   REQUIRE_CLEAN(
-      not_listed("aten::max.dim(Tensor, int, bool) -> (Tensor, Tensor)"));
+      check_dispatched([&](const Tensor& x) { return largest(x, 1); }));
+  REQUIRE_CLEAN(
+      check_listed("aten::max.dim(Tensor, int, bool) -> (Tensor, Tensor)"));
 }
 
 namespace {
 
-// What an out variant is called with, and what it does.
+// A call of maximum_into, with its arguments and what the watch saw.
 struct MaximumInto {
   Tensor input = tensor<float>({1, 5, 3, 4, 2, 6}, {2, 3});
   Tensor other = tensor<float>({2, 2, 2, 5, 5, 5}, {2, 3});
@@ -842,10 +635,10 @@ TEST_CASE(
     "05.4 out is the last argument" *
     doctest::description("maximum_into does not give the arguments in the "
                          "schema's order, in which out is the last.")) {
-  REQUIRE_CLEAN(wrong_declaration("aten::maximum.out"));
+  REQUIRE_CLEAN(check_declaration("aten::maximum.out"));
   const MaximumInto call;
   REQUIRE_CLEAN(call.picture.empty() ? call.trouble : "");
-  REQUIRE_CLEAN(not_drawn("slot 2  argument Tensor out", call.picture));
+  REQUIRE_CLEAN(check_drawn("slot 2  argument Tensor out", call.picture));
   const auto out = values<float>(call.out);
   CHECK(out == Floats{2, 5, 3, 5, 5, 6});
   // The other arguments are as they were.
@@ -881,7 +674,7 @@ TEST_CASE(
     CHECK(written == Floats{2, 5, 3, 5, 5, 6});
   }
   const Tensor four = tensor<float>({1, 2, 3, 4}, {4});
-  REQUIRE_CLEAN(not_thrown([&] {
+  REQUIRE_CLEAN(check_thrown([&] {
     function<void(Handle, Handle, Handle)>("wb05_maximum_into")(
         call.out.get(), call.input.get(), four.get());
   }));
@@ -894,9 +687,9 @@ TEST_CASE(
   const MaximumInto call;
   REQUIRE_CLEAN(call.trouble);
   REQUIRE_CLEAN(
-      not_drawn("slot 0  return Tensor out: released once", call.picture));
+      check_drawn("slot 0  return Tensor out: released once", call.picture));
   REQUIRE_CLEAN(
-      not_listed("aten::maximum.out(Tensor, Tensor, Tensor) -> Tensor"));
+      check_listed("aten::maximum.out(Tensor, Tensor, Tensor) -> Tensor"));
 }
 
 TEST_CASE(
@@ -907,7 +700,7 @@ TEST_CASE(
   const Tensor most = tensor<float>({2, 2, 2, 9}, {4});
   const Named names{{self, "self"}, {most, "most"}};
   auto* const clamp_max = function<Handle(Handle, Handle)>("wb05_clamp_max");
-  REQUIRE_CLEAN(wrong_declaration("aten::clamp.Tensor"));
+  REQUIRE_CLEAN(check_declaration("aten::clamp.Tensor"));
   REQUIRE_CLEAN(
       watch(kOps, [&](Watch&) { adopt(clamp_max(self.get(), most.get())); }));
   {
@@ -954,8 +747,8 @@ TEST_CASE(
     CHECK(limited == std::vector<int64_t>{INT64_MIN, 2});
   }
   const Tensor two = tensor<float>({1, 2}, {2}); // fits not with four
-  REQUIRE_CLEAN(not_thrown([&] { adopt(clamp_max(self.get(), two.get())); }));
-  REQUIRE_CLEAN(not_dispatched(
+  REQUIRE_CLEAN(check_thrown([&] { adopt(clamp_max(self.get(), two.get())); }));
+  REQUIRE_CLEAN(check_dispatched(
       [&](const Tensor& x) { return adopt(clamp_max(x.get(), x.get())); }));
 }
 
@@ -1014,97 +807,23 @@ TEST_CASE(
   if (ended.rfind("threw: ", 0) != 0) {
     FAIL("the call fails, and nothing is thrown: ", ended);
   }
-  REQUIRE_CLEAN(watch(kOps, [&](Watch&) { not_thrown(misfit); }));
-  REQUIRE_CLEAN(not_dispatched(
+  REQUIRE_CLEAN(watch(kOps, [&](Watch&) { check_thrown(misfit); }));
+  REQUIRE_CLEAN(check_dispatched(
       [&](const Tensor& x) { return adopt(add(x.get(), x.get(), 0.5)); }));
 }
-
-namespace {
-
-Tensor swiglu_mlp(
-    const Tensor& x, const Tensor& w_gate_up, const Tensor& w_down) {
-  StableIValue stack[] = {
-      slots::make("Tensor", x.get()),
-      slots::make("Tensor", w_gate_up.get()),
-      slots::make("Tensor", w_down.get())};
-  call_op("wb05::swiglu_mlp", "", stack);
-  return adopt(stack[0]);
-}
-
-Tensor silu_and_mul(const Tensor& input) {
-  StableIValue stack[] = {slots::make("Tensor", input.get())};
-  call_op("wb05::silu_and_mul", "", stack);
-  return adopt(stack[0]);
-}
-
-// In place of torch_call_dispatcher, in the library under test: notes the ops
-// whose result knows of no gradient.
-std::string unrecorded;
-AOTITorchError dispatch_recorded(
-    const char* op, const char* overload, StableIValue* stack, uint64_t build) {
-  const AOTITorchError code = torch_call_dispatcher(op, overload, stack, build);
-  const std::string dot = *overload == 0 ? "" : ".";
-  const auto found = kOps.find(op + dot + overload);
-  if (code == TORCH_SUCCESS && found != kOps.end() &&
-      found->second.returns == std::vector<std::string>{"Tensor"} &&
-      is_leaf(slots::pointer<Handle>(stack[0]))) {
-    unrecorded += std::string(" ") + op;
-  }
-  return code;
-}
-
-// Computes the gradients of what `result`, [1, 2], was computed from. Gives
-// what PyTorch says meanwhile.
-std::string backward(const Tensor& result) {
-  const Tensor ones = tensor<float>({1, 1}, {1, 2});
-  StableListHandle all = nullptr; // an empty list is all of them
-  torch_new_list_reserve_size(0, &all);
-  StableIValue stack[] = {
-      slots::make("Tensor", result.get()),
-      slots::bits(all),
-      slots::make("Tensor?", ones.get()),
-      0,
-      0};
-  const CapturedStderr captured;
-  const bool done =
-      torch_call_dispatcher("aten::_backward", "", stack, TORCH_ABI_VERSION) ==
-      TORCH_SUCCESS;
-  return captured.text() + (done ? "" : "the call of aten::_backward failed");
-}
-
-// In place of what reads sizes.
-AOTITorchError size_is_read() {
-  return TORCH_FAILURE;
-}
-
-// The calls that swiglu_mlp makes itself.
-struct OwnCalls {
-  Tensor x = tensor<float>({1, 2}, {1, 2});
-  Tensor w_gate_up = tensor<float>({1, 2, 3, 4}, {2, 2});
-  Tensor w_down = tensor<float>({5, 6}, {2, 1});
-  Named names{{x, "x"}, {w_gate_up, "w_gate_up"}, {w_down, "w_down"}};
-  std::string picture{};
-  std::string trouble = watch(
-      {{"aten::linear", kOps.at("aten::linear")},
-       {"wb05::silu_and_mul", kOps.at("wb05::silu_and_mul")}},
-      [this](Watch&) { swiglu_mlp(x, w_gate_up, w_down); },
-      &picture);
-};
-
-} // namespace
 
 TEST_CASE(
     "05.6 a linear layer is called with all arguments" *
     doctest::description("linear is not declared as its schema is, or "
                          "swiglu_mlp does not begin with it.")) {
-  REQUIRE_CLEAN(wrong_declaration("aten::linear"));
+  REQUIRE_CLEAN(check_declaration("aten::linear"));
   const OwnCalls calls;
   const bool called =
       calls.picture.find("slot 2  argument Tensor? None") != std::string::npos;
   REQUIRE_CLEAN(called ? "" : calls.trouble);
   // Whoever takes matmul and t instead is right too.
   if (calls.picture.find("aten::linear") != std::string::npos) {
-    REQUIRE_CLEAN(not_drawn("slot 2  argument Tensor? None", calls.picture));
+    REQUIRE_CLEAN(check_drawn("slot 2  argument Tensor? None", calls.picture));
   }
 }
 
@@ -1121,7 +840,7 @@ TEST_CASE(
             ? ""
             : "wb05::silu_and_mul is not called by its name");
   }
-  REQUIRE_CLEAN(not_listed("wb05::silu_and_mul(Tensor) -> Tensor"));
+  REQUIRE_CLEAN(check_listed("wb05::silu_and_mul(Tensor) -> Tensor"));
   const std::string given = schema_of("wb05", "swiglu_mlp");
   CHECK(
       given ==
@@ -1203,7 +922,7 @@ TEST_CASE(
       CHECK(sizes == x_sizes);
     }
     for (const char* name : {"aoti_torch_get_size", "aoti_torch_get_sizes"}) {
-      const Replaced unread(library_symbol("wb05_text"), name, size_is_read);
+      const Replaced unread(library_symbol("wb05_text"), name, refuse_size);
       const std::string text = thrown([&] {
         swiglu_mlp(empty({2, 3, 8}), empty({10, 8}), empty({8, 5}));
       });
@@ -1248,9 +967,9 @@ TEST_CASE(
         "torch_call_dispatcher",
         dispatch_recorded);
     const Tensor result = swiglu_mlp(
-        requiring_gradient(x_values, {1, 2}),
-        requiring_gradient(u_values, {2, 2}),
-        requiring_gradient(w_values, {2, 1}));
+        require_gradient(x_values, {1, 2}),
+        require_gradient(u_values, {2, 2}),
+        require_gradient(w_values, {2, 1}));
     REQUIRE_CLEAN(backward(result)); // a warning, say
     if (!unrecorded.empty()) {
       FAIL(
