@@ -1,5 +1,9 @@
-// Tests of chapter 03: a case a step, in which every slot that changes hands is
-// watched and drawn, and cases for what libtorch itself does at the boundary.
+// Tests of chapter 03: each step has its cases, which watch and draw every slot
+// that changes hands. The last cases show what libtorch itself does.
+#include "libtorch_facts.h"
+#include "ops.h"
+#include "replaced_functions.h"
+#include "six_arguments.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
 #include "testing/child.h"
@@ -15,11 +19,8 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -28,98 +29,10 @@
 #include <vector>
 
 using namespace workbook;
+using namespace workbook::chapter_03;
 using doctest::Contains;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
-using Handle = AtenTensorHandle;
-using Kernel = void(StableIValue*, uint64_t, uint64_t);
-
-namespace {
-
-const std::map<std::string, Schema> kOps = {
-    {"aten::div.Tensor", {{"Tensor", "Tensor"}, {"Tensor"}}},
-    {"aten::mul.Tensor", {{"Tensor", "Tensor"}, {"Tensor"}}},
-    {"aten::mul.out", {{"Tensor", "Tensor", "Tensor"}, {"Tensor"}}},
-    {"aten::frexp.Tensor", {{"Tensor"}, {"Tensor", "Tensor"}}},
-    {"aten::silu", {{"Tensor"}, {"Tensor"}}},
-    {"aten::unflatten.int", {{"Tensor", "int", "int[]"}, {"Tensor"}}},
-    {"aten::unbind.int", {{"Tensor", "int"}, {"Tensor[]"}}},
-    {"wb03_probe::six",
-     {{"Tensor", "ScalarType?", "Tensor[]", "str", "Tensor?[]", "ScalarType"},
-      {}}},
-    {"wb03_probe::nest", {{"Tensor", "int", "bool"}, {"Tensor"}}},
-    {"wb03_probe::wide",
-     {{"Tensor", "int", "int", "int", "int", "int", "int"}, {"Tensor"}}},
-    {"wb03_probe::nothing", {{}, {}}},
-    {"wb03_probe::count", {{}, {"int", "int", "int"}}},
-};
-const Schema kGateAndUp{{"Tensor", "Tensor?", "bool"}, {"Tensor", "Tensor"}};
-const std::vector<std::string> kSix = kOps.at("wb03_probe::six").arguments;
-
-const std::vector<float> kDividend{6, 8, -10, 3};
-const std::vector<float> kDivisor{2, -4, 5, 8};
-
-// A new handle for the test: what is in a slot stays the slot's.
-Tensor borrowed(StableIValue slot) {
-  Handle mine = nullptr;
-  aoti_torch_new_tensor_handle(slots::pointer<Handle>(slot), &mine);
-  return Tensor(mine);
-}
-Tensor adopt(Handle handle) {
-  return Tensor(handle);
-}
-Tensor adopt(StableIValue slot) {
-  return Tensor(slots::pointer<Handle>(slot));
-}
-uint64_t running() {
-  return aoti_torch_abi_version() >> 48; // 0x020a is 2.10
-}
-// Up to 2.13 libtorch copies each string that is passed to an op, and loses the
-// copy: an object, and a buffer where the text is long.
-const size_t kLostByString = running() <= 0x020d ? 2 : 0;
-
-// Slots of these types, all referring to `tensor`.
-std::vector<StableIValue> make(
-    const std::vector<std::string>& types, const Tensor& tensor, bool some) {
-  std::vector<StableIValue> stack;
-  for (const std::string& type : types) {
-    stack.push_back(slots::make(type, tensor.get(), some));
-  }
-  return stack;
-}
-std::vector<std::string> drawn(
-    const std::vector<std::string>& types, const StableIValue* stack) {
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < types.size(); ++i) {
-    texts.push_back(slots::draw(types[i], stack[i]));
-  }
-  return texts;
-}
-
-uint64_t newer() { // of a libtorch that comes after the headers
-  return TORCH_ABI_VERSION + (uint64_t{1} << 48);
-}
-// Two threads do `act`, which calls an op by name: each has an array of slots
-// of its own, packed by the version of the headers, whatever libtorch is
-// running.
-void check_two_threads(const void* inside, const std::function<void()>& act) {
-  const Replaced running(inside, "aoti_torch_abi_version", newer);
-  std::atomic<int> failed{0};
-  const Meeting meeting =
-      Meeting::of(inside, [&] { failed += !thrown(act).empty(); });
-  REQUIRE(failed == 0);
-  REQUIRE(meeting.stacks.size() == 2);
-  if (meeting.stacks[0] == meeting.stacks[1]) {
-    FAIL("two threads that call at the same time have one array of slots");
-  }
-  const uint64_t headers = function<uint64_t()>("wb03_headers")();
-  for (const uint64_t version : meeting.versions) {
-    INFO("TORCH_ABI_VERSION, by which the slots are packed");
-    CHECK(slots::hex(version) == slots::hex(headers));
-  }
-}
-
-} // namespace
 
 TEST_CASE(
     "03.1 a stack has room for the arguments and for the returns" *
@@ -197,27 +110,6 @@ TEST_CASE(
   }
 }
 
-namespace {
-
-AOTITorchError mul_fails(
-    const char*, const char*, StableIValue* stack, uint64_t) {
-  slots::release("Tensor", stack[0]);
-  slots::release("Tensor", stack[1]);
-  return TORCH_FAILURE;
-}
-
-Handle first_made = nullptr;
-AOTITorchError second_fails(Handle handle, Handle* result) {
-  if (first_made != nullptr) {
-    return TORCH_FAILURE;
-  }
-  const AOTITorchError code = aoti_torch_new_tensor_handle(handle, result);
-  first_made = *result;
-  return code;
-}
-
-} // namespace
-
 TEST_CASE(
     "03.2 each slot gets a handle of its own" *
     doctest::description("A slot does not have a handle of its own, or the "
@@ -227,7 +119,7 @@ TEST_CASE(
   auto* const square = function<Handle(Handle)>("wb03_square");
   std::string drawing;
   const auto act = [&](Watch&) {
-    const Tensor lent = borrowed(slots::bits(input.get()));
+    const Tensor lent = borrow(slots::bits(input.get()));
     adopt(square(lent.get()));
   };
   REQUIRE_CLEAN(watch(kOps, act, &drawing));
@@ -254,10 +146,10 @@ TEST_CASE(
     const Replaced failing(
         reinterpret_cast<void*>(square),
         "aoti_torch_new_tensor_handle",
-        second_fails);
+        fail_the_second);
     std::string text;
     REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
-      const Tensor lent = borrowed(slots::bits(input.get()));
+      const Tensor lent = borrow(slots::bits(input.get()));
       first_made = nullptr;
       text = thrown([&] { square(lent.get()); });
       if (Ledger::deletions(first_made) == 0) {
@@ -274,33 +166,14 @@ TEST_CASE(
     std::string text;
     REQUIRE_CLEAN(watch(kOps, [&](Watch&) {
       const Replaced failing(
-          reinterpret_cast<void*>(square), "torch_call_dispatcher", mul_fails);
+          reinterpret_cast<void*>(square),
+          "torch_call_dispatcher",
+          fail_in_mul);
       text = thrown([&] { square(input.get()); });
     }));
     CHECK(text != "");
   }
 }
-
-namespace {
-
-// aten::mul.out, where the handle that is returned lies at the address of the
-// one that was given, which is free by then: malloc often does so.
-AOTITorchError returns_at_the_same_address(
-    const char* op,
-    const char* overload,
-    StableIValue* stack,
-    uint64_t version) {
-  const auto out = slots::pointer<Handle>(stack[2]);
-  StableIValue own[] = {stack[0], stack[1], slots::make("Tensor", out)};
-  const AOTITorchError code = torch_call_dispatcher(op, overload, own, version);
-  if (code == TORCH_SUCCESS) {
-    slots::release("Tensor", own[0]);
-    stack[0] = stack[2];
-  }
-  return code;
-}
-
-} // namespace
 
 TEST_CASE(
     "03.3 every return is consumed, the unwanted too" *
@@ -365,7 +238,7 @@ TEST_CASE(
     const Replaced dispatcher(
         reinterpret_cast<void*>(multiply),
         "torch_call_dispatcher",
-        returns_at_the_same_address);
+        return_at_the_same_address);
     REQUIRE_CLEAN(watch(
         {}, [&](Watch&) { multiply(out.get(), self.get(), other.get()); }));
   }
@@ -441,8 +314,8 @@ TEST_CASE(
             kGateAndUp,
             stack.data(),
             [&](const StableIValue* returns) {
-              const Tensor first = borrowed(returns[0]);
-              const Tensor second = borrowed(returns[1]);
+              const Tensor first = borrow(returns[0]);
+              const Tensor second = borrow(returns[1]);
               gate = values<float>(first), up = values<float>(second);
               gate_sizes = first.sizes().vec(), up_sizes = second.sizes().vec();
             });
@@ -484,142 +357,6 @@ TEST_CASE(
         "(Tensor, Tensor)");
   }
 }
-
-namespace {
-
-constexpr StableIValue kNoDtype = 0x7fff; // what no dtype is
-
-// A kernel under test that takes six arguments, called in libtorch's place.
-class SixArguments {
- public:
-  // `gives`: the kernel gives them back. `some`: the optionals have a value.
-  SixArguments(bool gives, bool some) : gives_(gives), some_(some) {}
-
-  // Calls it once; `spoil` may change the slots first. Throws what it throws,
-  // and if another value comes back.
-  void call(
-      Watch& watched,
-      const std::function<void(std::vector<StableIValue>&)>& spoil = {}) const {
-    const Ledger::Pause pause;
-    std::vector<StableIValue> stack;
-    {
-      const Ledger::Follow follow;
-      stack = make(kSix, input_, some_);
-    }
-    if (spoil) {
-      spoil(stack);
-    }
-    const std::vector<std::string> before = drawn(kSix, stack.data());
-    watched.call_kernel(
-        "six",
-        function<Kernel*()>("wb03_six")(),
-        Schema{kSix, gives_ ? kSix : std::vector<std::string>()},
-        stack.data(),
-        [&](const StableIValue* returns) {
-          if (!gives_) {
-            return;
-          }
-          const std::vector<std::string> after = drawn(kSix, returns);
-          for (size_t i = 0; i < before.size(); ++i) {
-            if (after[i] != before[i]) {
-              throw std::runtime_error(
-                  "slot " + std::to_string(i) + " returned " + after[i] +
-                  " for " + before[i]);
-            }
-          }
-        });
-  }
-
-  // What it throws; nothing may be left behind.
-  std::string require_clean(
-      const std::function<void(std::vector<StableIValue>&)>& spoil = {}) const {
-    std::string text;
-    REQUIRE_CLEAN(watch(kOps, [&](Watch& watched) {
-      text = thrown([&] { call(watched, spoil); });
-    }));
-    return text;
-  }
-
- private:
-  Tensor input_ = tensor(kDividend, {4});
-  Named names_{{input_, "input"}};
-  bool gives_;
-  bool some_;
-};
-
-// While it lives, the body of the kernel under test throws.
-struct ThrowingBody {
-  ThrowingBody() {
-    function<void(bool)>("wb03_fail")(true);
-  }
-  ~ThrowingBody() {
-    function<void(bool)>("wb03_fail")(false);
-  }
-};
-
-} // namespace
-
-namespace {
-
-void check_six_arguments(bool gives) {
-  for (const bool some : {true, false}) {
-    SUBCASE(some ? "optionals with a value" : "optionals without a value") {
-      const SixArguments kernel(gives, some);
-      SUBCASE("nothing fails") {
-        REQUIRE_CLEAN(
-            watch(kOps, [&](Watch& watched) { kernel.call(watched); }));
-      }
-      SUBCASE("the body throws, when all arguments have been taken") {
-        const ThrowingBody throwing;
-        CHECK(said(kernel.require_clean()) == Contains("thrown by the body"));
-      }
-      SUBCASE("slot 1 cannot be converted") {
-        const std::string text = kernel.require_clean([](auto& stack) {
-          if (stack[1] != 0) {
-            *slots::pointer<StableIValue*>(stack[1]) = kNoDtype;
-          }
-        });
-        if (some) {
-          CHECK(said(text) == Contains("ScalarType"));
-        } else {
-          CHECK(text == ""); // None is no value that could be refused
-        }
-      }
-      SUBCASE("slot 5 cannot be converted") {
-        CHECK(said(kernel.require_clean([](auto& stack) {
-                stack[5] = kNoDtype;
-              })) == Contains("ScalarType"));
-      }
-      SUBCASE("memory runs out, at each allocation in turn") {
-        int failures = 0; // within each conversion of an argument, of a return
-        REQUIRE_CLEAN(watch(kOps, [&](Watch& watched) {
-          const Ledger::Pause pause;
-          for (failures = 0;; ++failures) {
-            thrown([&] {
-              kernel.call(
-                  watched, [&](auto&) { Ledger::fail_after(failures); });
-            });
-            const bool failed = !Ledger::fail_after(-1);
-            if (!failed) {
-              break;
-            }
-            watched.require_clean();
-          }
-        }));
-        CHECK(failures >= (gives ? 10 : 3));
-      }
-      SUBCASE("nothing fails, while another exception unwinds the stack") {
-        std::string text;
-        REQUIRE_CLEAN(watch(kOps, [&](Watch& watched) {
-          text = thrown_while_unwinding([&] { kernel.call(watched); });
-        }));
-        CHECK(text == "");
-      }
-    }
-  }
-}
-
-} // namespace
 
 TEST_CASE(
     "03.5 whatever is not converted, nothing is left behind" *
@@ -796,7 +533,7 @@ TEST_CASE(
         schema,
         stack.data(),
         [&](const StableIValue* slots) {
-          given = drawn(schema.returns, slots);
+          given = draw_slots(schema.returns, slots);
         });
   }));
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -804,86 +541,6 @@ TEST_CASE(
     CHECK(given[i] == expected[i]);
   }
 }
-
-namespace {
-
-AOTITorchError no_memory_afterwards(
-    const char* op,
-    const char* overload,
-    StableIValue* stack,
-    uint64_t version) {
-  const AOTITorchError code =
-      torch_call_dispatcher(op, overload, stack, version);
-  Ledger::fail_after(0);
-  return code;
-}
-
-bool called = false;
-AOTITorchError memory_from_here(
-    const char* op,
-    const char* overload,
-    StableIValue* stack,
-    uint64_t version) {
-  called = true;
-  Ledger::fail_after(-1);
-  return torch_call_dispatcher(op, overload, stack, version);
-}
-
-// Memory runs out at each allocation in turn, up to that of the call by name.
-void check_without_memory(
-    const std::function<void()>& call, size_t lost_by_libtorch = 0) {
-  const Replaced dispatcher(
-      library_symbol("wb03_call_frexp"),
-      "torch_call_dispatcher",
-      memory_from_here);
-  const auto act = [&](Watch& watched) {
-    called = false;
-    for (int n = 0; !called; ++n) {
-      Ledger::fail_after(n);
-      thrown(call);
-      called |= Ledger::fail_after(-1);
-      watched.require_clean();
-    }
-  };
-  REQUIRE_CLEAN(watch(kOps, act, nullptr, lost_by_libtorch));
-}
-
-void call_frexp(const Tensor& input) {
-  Handle returns[2];
-  function<void(Handle, Handle*)>("wb03_call_frexp")(input.get(), returns);
-  adopt(returns[0]), adopt(returns[1]);
-}
-
-void silu_and_mul(const Tensor& out, const Tensor& input) {
-  StableIValue stack[] = {
-      slots::make("Tensor", out.get()), slots::make("Tensor", input.get())};
-  call_op("wb03::silu_and_mul", "", stack);
-}
-
-// Of an input of these sizes, with eight elements: silu(first part) * second.
-void check_silu_and_mul(std::vector<int64_t> sizes) {
-  CAPTURE(sizes);
-  const std::vector<float> in{1, 2, 3, 4, 5, 6, 7, 8};
-  const Tensor input = tensor(in, sizes);
-  const auto d = static_cast<size_t>(sizes.back() /= 2);
-  const Tensor out = tensor(std::vector<float>(4), sizes);
-  silu_and_mul(out, input);
-  const std::vector<float> got = values<float>(out);
-  for (size_t i = 0; i < 4; ++i) {
-    const double gate = in[i / d * 2 * d + i % d];
-    const double up = in[i / d * 2 * d + i % d + d];
-    CHECK(got[i] == doctest::Approx(gate / (1 + std::exp(-gate)) * up));
-  }
-}
-
-// The three numbers that wb03_probe::count returns next.
-std::vector<int64_t> count() {
-  std::vector<int64_t> next(3);
-  function<void(int64_t*)>("wb03_call_count")(next.data());
-  return next;
-}
-
-} // namespace
 
 TEST_CASE(
     "03.7 a call that fails" *
@@ -901,7 +558,8 @@ TEST_CASE(
     REQUIRE_CLEAN(watch(kOps, act, nullptr, kLostByString));
     const auto error = said(text.empty() ? kNothingThrown : text);
     CHECK(error == Contains("wb03_probe::six"));
-    if (running() >= 0x020d) { // those before write the reason to stderr
+    // A libtorch before 2.13 writes the reason to stderr.
+    if (running_version() >= 0x020d) {
       CHECK(error == Contains("thrown by the body"));
     }
   }
@@ -997,7 +655,7 @@ TEST_CASE(
     const Replaced dispatcher(
         library_symbol("wb03_call_frexp"),
         "torch_call_dispatcher",
-        no_memory_afterwards);
+        call_then_exhaust_memory);
     std::string text;
     REQUIRE_CLEAN(watch(
         kOps, [&](Watch&) { text = thrown([&] { call_frexp(input); }); }));
@@ -1080,101 +738,6 @@ TEST_CASE(
   }
 }
 
-// What libtorch does, whoever calls. The ops of this test:
-namespace {
-
-void take_tensors(StableIValue* stack, uint64_t num_args, uint64_t) {
-  for (uint64_t i = 0; i < num_args; ++i) {
-    if (i != 1) {
-      adopt(stack[i]);
-    }
-  }
-}
-void tensor_and_int(StableIValue* stack, uint64_t, uint64_t) {
-  stack[1] = 7; // the tensor stays in slot 0
-}
-void optional_and_tensor(StableIValue* stack, uint64_t, uint64_t) {
-  const Tensor input = adopt(stack[0]);
-  stack[0] = slots::make("Tensor?", input.get());
-  stack[1] = slots::make("Tensor", input.get());
-}
-void int_tensor_int(StableIValue* stack, uint64_t, uint64_t) {
-  stack[1] = stack[0];
-  stack[0] = 6;
-  stack[2] = 7;
-}
-std::vector<StableIValue> last_returns;
-void scalar_amid_returns(StableIValue* stack, uint64_t, uint64_t) {
-  stack[2] = slots::make("Tensor", slots::pointer<Handle>(stack[0]));
-  const Ledger::Pause pause;
-  last_returns.push_back(stack[2]);
-}
-void drop_str(StableIValue* stack, uint64_t, uint64_t) {
-  slots::release("str", stack[0]);
-}
-
-STABLE_TORCH_LIBRARY(wb03_facts, m) {
-  m.def("scalar(Tensor a, Scalar b, Tensor c) -> ()");
-  m.def("device(Tensor a, Device b, Tensor c) -> ()");
-  m.def("maybe_device(Tensor a, Device? b, Tensor c) -> ()");
-  m.def("devices(Tensor a, Device[] b, Tensor c) -> ()");
-  m.def("str(str a) -> ()");
-  m.def("tensor_and_int(Tensor a) -> (Tensor, int)");
-  m.def("optional_and_tensor(Tensor a) -> (Tensor?, Tensor)");
-  m.def("int_tensor_int(Tensor a) -> (int, Tensor, int)");
-  m.def("scalar_amid_returns(Tensor a) -> (Tensor, Scalar, Tensor)");
-}
-STABLE_TORCH_LIBRARY_IMPL(wb03_facts, CompositeExplicitAutograd, m) {
-  m.impl("scalar", &take_tensors);
-  m.impl("device", &take_tensors);
-  m.impl("maybe_device", &take_tensors);
-  m.impl("devices", &take_tensors);
-  m.impl("str", &drop_str);
-  m.impl("tensor_and_int", &tensor_and_int);
-  m.impl("optional_and_tensor", &optional_and_tensor);
-  m.impl("int_tensor_int", &int_tensor_int);
-  m.impl("scalar_amid_returns", &scalar_amid_returns);
-}
-
-// For the documentation's tables: workbook/libtorch/ownership.py reads it.
-void fact(const std::string& what, const std::string& value) {
-  MESSAGE(what << ": " << value);
-}
-
-// Calls an op with these slots and says what became of each: "released",
-// "lost", or "bits". What is lost is released here.
-std::string fates(
-    const std::string& op,
-    const std::string& overload,
-    const std::vector<std::string>& types,
-    const std::function<std::vector<StableIValue>()>& slots) {
-  const Ledger ledger;
-  std::vector<StableIValue> stack = slots();
-  const Ledger::Pause pause;
-  const std::vector<StableIValue> arguments = stack;
-  stack.resize(8);
-  const std::string text = thrown([&] {
-    const Ledger::Follow follow;
-    call_op(op, overload, stack.data());
-  });
-  std::string result;
-  for (size_t i = 0; i < types.size(); ++i) {
-    const int times =
-        Ledger::deletions(slots::pointer<const void*>(arguments[i]));
-    result += i == 0 ? "" : ", ";
-    result += times == Ledger::kUnknown ? "bits"
-        : times == 0                    ? "lost"
-        : times == 1                    ? "released"
-                                        : "released twice";
-    if (times == 0) {
-      slots::release(types[i], arguments[i]);
-    }
-  }
-  return result + (text.empty() ? "" : "; it failed");
-}
-
-} // namespace
-
 TEST_CASE("03 one error code, three states of ownership") {
   const Tensor input = tensor(kDividend, {4});
   const Tensor wrong = tensor<float>({1, 2, 3}, {3});
@@ -1190,25 +753,26 @@ TEST_CASE("03 one error code, three states of ownership") {
   };
   const auto check =
       [](const char* what, const std::string& found, const char* expected) {
-        fact(what, found);
+        note_fact(what, found);
         CHECK(found == expected);
       };
   const uint64_t abi = aoti_torch_abi_version();
-  fact(
+  note_fact(
       "libtorch",
       std::to_string(abi >> 56) + "." + std::to_string(abi >> 48 & 0xff) + "." +
           std::to_string(abi >> 40 & 0xff));
   check(
       "no such op (Tensor, Tensor)",
-      fates("wb03_facts::absent", "", {"Tensor", "Tensor"}, two),
+      find_fates("wb03_facts::absent", "", {"Tensor", "Tensor"}, two),
       "lost, lost; it failed");
   check(
       "slot 1 cannot be converted (Tensor, Scalar, Tensor)",
-      fates("wb03_facts::scalar", "", {"Tensor", "Scalar", "Tensor"}, scalar),
+      find_fates(
+          "wb03_facts::scalar", "", {"Tensor", "Scalar", "Tensor"}, scalar),
       "released, bits, lost; it failed");
   check(
       "the kernel threw (Tensor, Tensor)",
-      fates("aten::mul", "Tensor", {"Tensor", "Tensor"}, two),
+      find_fates("aten::mul", "Tensor", {"Tensor", "Tensor"}, two),
       "released, released; it failed");
 }
 
@@ -1227,27 +791,28 @@ TEST_CASE("03 what libtorch itself loses, version by version") {
   // its line fail: then the version belongs into the line.
   const char* const open = "released, lost, lost; it failed";
   CHECK(
-      fates(
+      find_fates(
           "wb03_facts::device", "", {"Tensor", "Device", "Tensor"}, around([] {
             return kNoDevice;
           })) == "released, bits, lost; it failed");
-  const auto heap_slot = fates(
+  const auto heap_slot = find_fates(
       "wb03_facts::maybe_device",
       "",
       {"Tensor", "Device?", "Tensor"},
       around([] { return slots::bits(new StableIValue(kNoDevice)); }));
-  fact(
+  note_fact(
       "slot 1, a heap slot, cannot be converted (Tensor, Device?, Tensor)",
       heap_slot);
   CHECK(heap_slot == open);
-  const auto list = fates(
+  const auto list = find_fates(
       "wb03_facts::devices", "", {"Tensor", "Device[]", "Tensor"}, around([] {
         StableListHandle list = nullptr;
         torch_new_list_reserve_size(1, &list);
         torch_list_push_back(list, kNoDevice);
         return slots::bits(list);
       }));
-  fact("slot 1, a list, cannot be converted (Tensor, Device[], Tensor)", list);
+  note_fact(
+      "slot 1, a list, cannot be converted (Tensor, Device[], Tensor)", list);
   CHECK(list == open);
 
   // Blocks that a call leaves behind, besides its arguments.
@@ -1264,7 +829,8 @@ TEST_CASE("03 what libtorch itself loses, version by version") {
     StableIValue stack[] = {slots::make("str", nullptr)};
     call_op("wb03_facts::str", "", stack);
   });
-  fact("blocks lost by each str that is passed", std::to_string(by_string));
+  note_fact(
+      "blocks lost by each str that is passed", std::to_string(by_string));
   CHECK(by_string == kLostByString);
   // Of the returns of a kernel, those after one that cannot be converted.
   const size_t by_return = left_behind([&] {
@@ -1272,7 +838,7 @@ TEST_CASE("03 what libtorch itself loses, version by version") {
     const std::string text =
         thrown([&] { call_op("wb03_facts::scalar_amid_returns", "", stack); });
   });
-  fact(
+  note_fact(
       "returns lost after one that cannot be converted",
       std::to_string(by_return));
   CHECK(by_return == 1);
@@ -1441,14 +1007,14 @@ TEST_CASE("03 the reference's stack.h carries every type of slot") {
             watch(kOps, [&, &kernel = kernel, &types = types](Watch& watched) {
               std::vector<StableIValue> stack = make(types, input, some);
               const Ledger::Pause pause;
-              before = drawn(types, stack.data());
+              before = draw_slots(types, stack.data());
               watched.call_kernel(
                   "echo",
                   kernel,
                   Schema{types, types},
                   stack.data(),
                   [&](const StableIValue* returns) {
-                    after = drawn(types, returns);
+                    after = draw_slots(types, returns);
                   });
             }));
         CHECK(after == before);
