@@ -22,12 +22,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Files whose tests build in the checkout's folders, and wait for each other; and
 # those whose tests share nothing.
-IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher", "06_version_gating",
-               "test_docs", "test_workshop"}
+IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher/test_python",
+               "06_version_gating/test_python", "test_docs", "test_workshop"}
 SHARE_NOTHING = {"test_alone"}
 # Those that take minutes come first, those that fill what is left last.
 LONG = {"test_commands", "test_stress", "test_trace", "test_aarch64",
-        "08_hub_packaging", "test_matrix"}
+        "08_hub_packaging/test_package", "test_matrix"}
 # Those that check variants of a chapter, one after the other in one place; what
 # tells which.
 CHECK_VARIANTS = {"test_ladder", "test_mistakes", "test_check"}
@@ -103,10 +103,9 @@ def pytest_configure(config):
 
 
 def name_of_tests(path):
-    """Return the name of a file of tests, or that of the chapter whose tests it
-    has."""
+    """Return the name of a file of tests, with its chapter before it if it has one."""
     chapter = path.parent.name
-    return chapter if chapter[:2].isdigit() else path.stem
+    return f"{chapter}/{path.stem}" if chapter[:2].isdigit() else path.stem
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -102,7 +102,7 @@ class Members:
 
 
 def call_group(kernel, quick):
-    """What a call costs before any element is computed."""
+    """Return what a call costs before any element is computed."""
     torch.set_num_threads(1)
     members = Members(kernel, torch.float32, 1, 8, streaming=False)
     members.check()

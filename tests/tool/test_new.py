@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from base.project import ROOT
-from hub import ENVIRONMENT
+from hub.processes import ENVIRONMENT
 from support import PYTHON, alone, bare_environment, build_alone, passed, passes
 
 

@@ -1,24 +1,18 @@
-"""What the tests of chapter 08 share: the rules of manylinux, and a Python that
-sees torch and the Hub's loader, but no network."""
+"""Programs in Python that see torch and the Hub's loader, but no network."""
 
 import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import traceback
+from pathlib import Path
 
 import pytest
 
 from torch_stable_abi.libtorch.installed import torch_root
-
-# manylinux_2_28: the newest version of each that AlmaLinux 8 has.
-NEWEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11),
-          "GCC": (7, 0, 0)}
-NEEDED = r"libtorch(_cpu|_cuda)?\.so|libc10(_cuda)?\.so|libcudart\.so\.\d+|" \
-         r"libstdc\+\+\.so\.6|libgcc_s\.so\.1|libc\.so\.6|libm\.so\.6|ld-linux"
-
 
 ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join(
@@ -27,10 +21,11 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def python(code, *arguments, check=True, **environment):
-    """Run code that sees torch and the Hub's loader, but no network."""
+def run_python(*words, check=True, **environment):
+    """Run Python with these words. With `check` a status that is not 0 fails the
+    test, with the last line that was printed."""
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], text=True,
+        [sys.executable, *map(str, words)], text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, timeout=100, env={
             **os.environ, **ENVIRONMENT, **environment})
@@ -41,18 +36,18 @@ def python(code, *arguments, check=True, **environment):
     return done
 
 
-def told(code, *arguments, **environment):
-    """Return the exit status of python(), and what is printed."""
-    done = python(code, *arguments, check=False, **environment)
+def run_apart(program, *arguments, **environment):
+    """Return the exit status of a program, and what it prints."""
+    done = run_python(program, *arguments, check=False, **environment)
     return done.returncode, done.stdout
 
 
-def forked(code, *arguments, **environment):
-    """As told(), in a process that is forked from this one, which may have
+def run_forked(program, *arguments, **environment):
+    """Do as run_apart(), in a process that is forked from this one, which may have
     imported torch already, but not computed with it."""
     with tempfile.TemporaryFile() as printed:
         process = multiprocessing.get_context("fork").Process(
-            target=_run_in_child, args=(code, arguments, environment, printed))
+            target=_run_in_child, args=(program, arguments, environment, printed))
         process.start()
         process.join(60)
         if process.exitcode is None:
@@ -63,17 +58,18 @@ def forked(code, *arguments, **environment):
         return process.exitcode, printed.read().decode(errors="replace")
 
 
-def _run_in_child(code, arguments, environment, printed):
+def _run_in_child(program, arguments, environment, printed):
     for number in (1, 2):
         os.dup2(printed.fileno(), number)
     sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
     os.environ.update(ENVIRONMENT)
     os.environ.update(environment)
-    sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
-    sys.argv = ["-c", *map(str, arguments)]
+    sys.path[:0] = [str(Path(program).parent),
+                    *os.environ["PYTHONPATH"].split(os.pathsep)]
+    sys.argv = [str(program), *map(str, arguments)]
     status = 0
     try:
-        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        runpy.run_path(str(program), run_name="__main__")
     except BaseException:
         traceback.print_exc()
         status = 1
