@@ -27,8 +27,9 @@ if [ ! -e "$root/made" ]; then
     --python-version 3.11 --only-binary=:all: --platform manylinux_2_28_aarch64
     --platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64)
   "${pip[@]}" --no-deps torch==2.10.0
-  "${pip[@]}" --require-hashes -r "$checkout/common/abi/torch_stable_abi/requirements/torch-cpu.txt" \
-    -r "$checkout/common/abi/torch_stable_abi/requirements/pytest.txt" -r "$checkout/requirements/hub.txt"
+  locks=$checkout/common/abi/torch_stable_abi/requirements
+  "${pip[@]}" --require-hashes -r "$locks/torch-cpu.txt" -r "$locks/pytest.txt" \
+    -r "$checkout/requirements/hub.txt"
   # A process that Python starts is emulated as well.
   echo "import sys; sys.executable = '$python'" >"$packages/sitecustomize.py"
   cat >"$python" <<END

@@ -36,7 +36,7 @@ for name in versions variants; do
     "$root/tests/gpu/$name.cu" -o "$folder/lib$name.so"
 done
 
-TORCH_ROOT=$TORCH_ROOT PYTHONPATH=$root/common:$root/common/abi \
+TORCH_ROOT=$TORCH_ROOT PYTHONPATH=$root/common \
   "$root/.venv/bin/python" "$root/tests/gpu/programs.py" \
   "$folder/programs"
 
