@@ -99,14 +99,15 @@ def is_configured(build: Path, cxx: str) -> bool:
 
 @contextlib.contextmanager
 def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
-    """Lets the caller run CMake in `build`, in the environment that is yielded.
+    """Let the caller run CMake in `build`, in the environment that is yielded.
     CMake keeps a folder's compiler and place for ever, so what it left is removed
     first, and ninja's record of what is built with it. The stamp is removed before
     anything else and written last, once CMake has succeeded."""
     for name in ("configured_for.txt", "build.ninja", "CMakeCache.txt",
                  ".ninja_log", ".ninja_deps"):
         (build / name).unlink(missing_ok=True)
-    shutil.rmtree(build / "CMakeFiles", ignore_errors=True)
+    for name in ("CMakeFiles", "solutions", "tests"):  # these two: projects in it
+        shutil.rmtree(build / name, ignore_errors=True)
     yield {**os.environ, "CXX": cxx}
     if (build / "build.ninja").exists():
         (build / "configured_for.txt").write_text(_stamp_text(build, cxx))

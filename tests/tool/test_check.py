@@ -460,6 +460,17 @@ def test_a_torch_that_is_installed_anew_is_built_for_anew(tmp_path, monkeypatch)
     assert not building.is_configured(tmp_path, "c++")
 
 
+def test_a_new_configuration_finds_no_older_one(tmp_path):
+    """Nor in the projects inside, such as the solutions, which have caches as well."""
+    old = [tmp_path / name for name in
+           ("CMakeCache.txt", "solutions/07/CMakeCache.txt", "tests/07/done")]
+    for file in old:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    with building.configuring(tmp_path, "c++"):
+        assert [file for file in old if file.exists()] == []
+
+
 def test_two_write_a_file_at_once(tmp_path):
     """As in a first check, where one builds the tests, the other the learner's."""
     file = tmp_path / "clang.json"
