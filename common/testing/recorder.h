@@ -3,7 +3,7 @@
 // tells the recorder, and a function says how often a block was released.
 #pragma once
 
-#include "trace/slots.h"
+#include "abi/torch_stable_abi/trace/slots.h"
 
 #include <cstddef>
 #include <string>

@@ -3,9 +3,9 @@
 // them.
 #pragma once
 
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "testing/checks.h"
 #include "testing/dispatcher.h"
-#include "trace/slots.h"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 // which targets the header refuses, and what its macros compare.
 #pragma once
 
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "libraries.h"
 #include "testing/text.h"
-#include "trace/slots.h"
 
 #include <doctest/doctest.h>
 

@@ -3,10 +3,10 @@
 // opens.
 #pragma once
 
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "compiler.h"
 #include "libraries.h"
 #include "testing/text.h"
-#include "trace/slots.h"
 
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>

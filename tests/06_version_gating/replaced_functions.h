@@ -2,12 +2,12 @@
 // calls: another version, a failure, an accelerator that is not there.
 #pragma once
 
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "libraries.h"
 #include "testing/aten.h"
 #include "testing/child.h"
 #include "testing/dispatcher.h"
 #include "testing/meeting.h"
-#include "trace/slots.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,6 @@
 // Tests of chapter 06: each step has its cases, and they test both libraries.
 // An older libtorch may refuse the library that targets its headers' version.
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "compiler.h"
 #include "libraries.h"
 #include "other_headers.h"
@@ -11,7 +12,6 @@
 #include "testing/meeting.h"
 #include "testing/replaced.h"
 #include "testing/symbols.h"
-#include "trace/slots.h"
 
 #include <doctest/doctest.h>
 

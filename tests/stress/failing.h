@@ -3,9 +3,9 @@
 // so that what they throw arrives here and the ledger sees nothing else.
 #pragma once
 
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "testing/ledger.h"
 #include "testing/replaced.h"
-#include "trace/slots.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_aten.h>

@@ -1,11 +1,11 @@
 // The harness tested: comparisons that must fail do fail, and the oracle is the
 // real ATen, called through the dispatcher.
+#include "abi/torch_stable_abi/trace/slots.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
 #include "testing/compare.h"
 #include "testing/library.h"
 #include "testing/random.h"
-#include "trace/slots.h"
 
 #include <doctest/doctest.h>
 

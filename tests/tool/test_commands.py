@@ -55,6 +55,7 @@ RUNS = {
                 "libfirst_extension.so"], "1 of 1 versions"),
     "bench": (["01", "--quick"], "solution"),
     "docs": ([], "no broken link"),
+    "carry": ([], "carried files are as their owners"),
     "doctor": ([], "torch "),
     "nvcc": (["--fetch"], "nvcc"),
 }
@@ -121,7 +122,7 @@ def test_a_solution_that_fails_on_tour(monkeypatch, tmp_path):
     (tmp_path / "release/tests").symlink_to(BUILD / "release/tests")
     monkeypatch.setattr(tour, "BUILD", tmp_path)
     monkeypatch.setattr(tour, "build_root", lambda preset, targets: None)
-    assert tour.tested(chapter) == (False, "FAILED: 00.1 silu of each element")
+    assert tour.run_tests(chapter) == (False, "FAILED: 00.1 silu of each element")
 
 
 @pytest.mark.full

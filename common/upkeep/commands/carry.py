@@ -35,10 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    kept = 0
     for owner, copies in find_carried():
+        kept += len(copies)
         for path in copies:
             if path.read_bytes() != owner.read_bytes():
                 copy_file(owner, path)
                 print(f"{path.relative_to(ROOT)} is that of "
                       f"{owner.relative_to(ROOT)} again")
+    print(f"{kept} carried files are as their owners have them")
     return 0

@@ -2,7 +2,7 @@
 //   planted SEED COUNT
 // For each of COUNT faults, and for each kind in turn, a child process writes
 // to stderr "@@ KIND|WHAT", where WHAT must stand in a line of the summary.
-#include "trace/slots.h"
+#include "abi/torch_stable_abi/trace/slots.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
