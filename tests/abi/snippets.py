@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import base  # noqa: F401  (lets the package be imported)
 from torch_stable_abi.files import read_toml
 from torch_stable_abi.libtorch import surface
 

@@ -18,10 +18,12 @@ pytestmark = pytest.mark.full
 @pytest.fixture(scope="module")
 def matrix(request):
     found = Matrix(in_order(*listed(), runtimes.installed()))
+    record = request.config.getoption("--record")
+    assert not (record and found.missing), \
+        f"--record is of every version: {found.missing}"
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         result = found.run(pool)
-    if request.config.getoption("--record"):
-        assert not found.missing, "--record is of every version"
+    if record:
         recording.record(result)
     return found
 

@@ -129,7 +129,7 @@ def test_two_libraries_in_a_process_have_a_list_each(planted, tmp_path):
                         "void(bool)") + "void use() { wb::call<op>(true); }")
     assert done.returncode == 0, done.stderr
     code = "import ctypes, running, sys\n" \
-           "for name in sys.argv[1:]: print(len(running.declared(" \
+           "for name in sys.argv[1:]: print(len(running.find_declared(" \
            "ctypes.CDLL(name, ctypes.RTLD_GLOBAL))))"
     done = subprocess.run(
         [sys.executable, "-c", code, planted, other], text=True,

@@ -85,7 +85,7 @@ def test_solution_stands_alone(chapter):
 
 @EACH
 def test_every_step_has_a_case(chapter):
-    text = "".join(p.read_text() for p in chapter.tests.iterdir())
+    text = "".join(p.read_text() for p in chapter.tests.glob("*.*"))
     for step in chapter.steps:
         assert re.search(rf'TEST_CASE\(\s*"{step.id} ', text) or \
             f"def test_{step.id.replace('.', '_')}_" in text

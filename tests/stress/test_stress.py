@@ -48,7 +48,8 @@ def compile(program, folder, *flags):
     sources = [ROOT / f"tests/stress/{program}.cpp"]
     if program == "failures":
         sources += [ROOT / f"common/{name}.cpp" for name in (
-            "testing/ledger", "testing/operator_new", "abi/torch_stable_abi/trace/slots")]
+            "testing/ledger", "testing/operator_new",
+            "abi/torch_stable_abi/trace/slots")]
     done = subprocess.run(
         list(map(str, [cxx, *FLAGS, *flags, "-isystem", torch / "include",
                        *sources, f"-L{torch}/lib",

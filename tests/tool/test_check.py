@@ -372,9 +372,9 @@ def test_the_place_is_where_the_check_says(implementation):
 
 def test_a_long_drawing_shows_what_is_wrong():
     slots = [f"    slot {i}  argument Tensor: released once" for i in range(9)]
-    assert screen.folded(["  op", *slots[:7]]) == ["  op", *slots[:7]]
+    assert screen.fold(["  op", *slots[:7]]) == ["  op", *slots[:7]]
     slots[3] = "    slot 3  argument Tensor: <- released twice"
-    assert screen.folded(["  op", *slots]) == [
+    assert screen.fold(["  op", *slots]) == [
         "  op", "    (3 that are as they should be)", slots[3],
         "    (5 that are as they should be)"]
 

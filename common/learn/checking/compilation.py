@@ -86,7 +86,7 @@ def _blame_environment(text: str) -> None:
     """Refuse what the environment tells CMake and the compiler, if anything: CMake has
     tried the compiler, and it failed."""
     told = [f"{name}={value}" for name, value in os.environ.items()
-            if re.fullmatch(r"(C|CXX|LD)FLAGS|CMAKE_\w+", name)]
+            if re.fullmatch(r"(C|CXX|LD)FLAGS|CMAKE_\w+(?<!_LAUNCHER)", name)]
     if told:
         why = re.search(r".*(?:error: |cannot find |Could not find ).*", text)
         raise CannotRun("CMake stops, and your environment tells it or the compiler "

@@ -1,4 +1,4 @@
-"""carry: copy each file that several solutions hold from the chapter that owns it.
+"""carry: copy each file of several solutions from the one that owns it.
 
 The first chapter that holds a file owns it; the later ones carry it, byte for byte.
 Edit it there, then run this."""
