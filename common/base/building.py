@@ -19,6 +19,7 @@ from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, run, run_shown
 from torch_stable_abi.projects import by_place
 
+FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 CMAKE_CANNOT_BEAR = '";#\\|:\t\n'  # in the name of a folder
 
 os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
@@ -85,11 +86,14 @@ def build_root(preset: str, targets: list[str]) -> None:
 
 
 def _stamp_text(build: Path, cxx: str) -> str:
-    """Names all that a build folder is configured for: its place, this torch as it
-    was installed, and this compiler. pip gives headers the dates of their wheel, so
-    ninja does not see that a precompiled header is of others."""
+    """Name all that a build folder is configured for: its place, this torch as it was
+    installed, this compiler and its flags, which CMake keeps. pip gives headers the
+    dates of their wheel, so ninja does not see that a precompiled header is of
+    others."""
     headers = torch_root() / "include/torch/headeronly/version.h"
-    return f"{build}\n{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n"
+    flags = "".join(f"{name}={os.environ[name]}\n" for name in FLAGS
+                    if os.environ.get(name))
+    return f"{build}\n{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n{flags}"
 
 
 def is_configured(build: Path, cxx: str) -> bool:

@@ -460,6 +460,15 @@ def test_a_torch_that_is_installed_anew_is_built_for_anew(tmp_path, monkeypatch)
     assert not building.is_configured(tmp_path, "c++")
 
 
+def test_flags_of_the_environment_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXXFLAGS", "-fno-exceptions")
+    with building.configuring(tmp_path, "c++"):
+        (tmp_path / "build.ninja").touch()
+    assert building.is_configured(tmp_path, "c++")
+    monkeypatch.delenv("CXXFLAGS")
+    assert not building.is_configured(tmp_path, "c++")
+
+
 def test_a_new_configuration_finds_no_older_one(tmp_path):
     """Nor in the projects inside, such as the solutions, which have caches as well."""
     old = [tmp_path / name for name in
