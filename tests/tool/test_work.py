@@ -418,6 +418,11 @@ def test_grade_survives_odd_names_links_and_results(tool, tmp_path):
     assert link.is_symlink()
     assert [row["kind"] for row in json.loads(kept.read_text())] == [
         "no chapter", "pass"]
+    source = tmp_path / "-p/00_first_extension/first_extension.cpp"
+    before = source.read_text()
+    done = tool("grade", "./-p", "--json", source, cwd=tmp_path)
+    assert done.returncode == 2 and "lies in ./-p, which is graded" in done.stderr
+    assert source.read_text() == before
     done = tool("grade", tmp_path / "loop", "--json", "/dev/stdout")
     row, = json.loads(done.stdout[done.stdout.index("[\n"):])
     assert row["kind"] == "no chapter"

@@ -19,7 +19,7 @@ from base.project import ROOT
 from base.sheets import chapters
 from learn.checking.verdict import PASS
 from torch_stable_abi.files import readable, refuse_unwritable, write_file
-from torch_stable_abi.programs import name_signal
+from torch_stable_abi.programs import CannotRun, name_signal
 
 
 def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
@@ -116,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = Path(arguments.json) if arguments.json else None
     if file:
         refuse_unwritable(file, "--json")
+        refuse_inside(file, arguments.folders)
         if not file.exists():
             write_rows(file, rows)
     grows = file and file.is_file()  # a pipe or a device gets all at the end
@@ -131,6 +132,15 @@ def run(arguments: argparse.Namespace) -> int:
     if file and not grows:
         file.write_text(as_json(rows))
     return 0 if all(r["kind"] == "pass" for r in rows) else 1
+
+
+def refuse_inside(file: Path, folders: list[str]) -> None:
+    """Refuse a result that would lie in a submission, maybe in place of its source."""
+    for folder in folders:
+        place = Path(os.path.realpath(file))  # it bears a loop of links
+        if place.is_relative_to(os.path.realpath(folder)):
+            raise CannotRun(f"--json: {file} lies in {readable(folder)}, which is "
+                            "graded: name a file outside of it")
 
 
 def write_rows(file: Path, rows: list[dict]) -> None:
