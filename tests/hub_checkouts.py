@@ -46,9 +46,9 @@ CHANGES = [
 
 
 def no_worse(formula):
-    """Of bfloat16 the formula is taken in float64. The caller's `out`, which is
-    then compared with that, must not be further from it than the formula's own
-    result in bfloat16 is."""
+    """Return the formula, for bfloat16 taken in float64. The caller's `out`, which is
+    then compared with that, must not be further from it than the formula's own result
+    in bfloat16 is."""
     @functools.wraps(formula)
     def reference(x):
         if x.dtype != torch.bfloat16:
@@ -183,8 +183,8 @@ def builder(checkout: Path) -> int:
 
 
 def peer(checkout: Path, library: str) -> int:
-    """As its build.toml says, but in one namespace of ops and without a Python
-    module. OpenMP's functions are those of the library that torch has loaded."""
+    """Build the peer as its build.toml says, but in one namespace of ops and without a
+    Python module. OpenMP's functions are those of the library that torch has loaded."""
     source, include = checkout / "activation", Path(torch.__file__).parent / "include"
     toml = read_toml(source / "build.toml")
     compiler = os.environ.get("CXX", "c++")

@@ -1,4 +1,4 @@
-"""What tests of several subjects share."""
+"""Helpers of tests of several subjects."""
 
 import os
 import re
@@ -184,7 +184,7 @@ def copy_solution(chapter: Chapter, folder: Path) -> Path:
 
 
 def passed(text: str) -> int:
-    """Of pytest's last line, if nothing failed."""
+    """Return how many tests passed, by pytest's last line, and fail if one did not."""
     assert "failed" not in text and "error" not in text.splitlines()[-1], text
     return int(re.search(r"(\d+) passed", text)[1])
 

@@ -1,5 +1,5 @@
-"""What the rooms of the tool share. Importing it makes the package of the tools for
-anyone's extension importable as well."""
+"""The modules that the rooms of the tool share. Importing base makes the package of the
+tools for anyone's extension importable as well."""
 
 import sys
 from pathlib import Path

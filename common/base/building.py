@@ -1,4 +1,4 @@
-"""How an implementation, and the root project, are configured and built."""
+"""Configuring and building an implementation, and the root project."""
 
 import contextlib
 import functools

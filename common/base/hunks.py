@@ -1,4 +1,4 @@
-"""What differs between a starter and its solution: one hunk or more a step."""
+"""The hunks in which a starter and its solution differ: one or more a step."""
 
 import difflib
 import re
@@ -21,7 +21,7 @@ class Hunk:
 
 
 def hunks(chapter: Chapter) -> list[Hunk]:
-    """In the order of the files' names, then of the lines."""
+    """Return a chapter's hunks, in the order of the files' names, then of the lines."""
     found = []
     for path in source_files(chapter.exercise):
         name = path.relative_to(chapter.exercise)

@@ -1,4 +1,4 @@
-"""Where the parts of the workbook are."""
+"""The folders of the workbook, and reading a learner's file."""
 
 from pathlib import Path
 

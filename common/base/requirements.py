@@ -1,4 +1,4 @@
-"""What is installed beside the tool: the sets of requirements/."""
+"""Installing the sets of requirements/ beside the tool."""
 
 import shutil
 import sysconfig
@@ -14,7 +14,7 @@ OF_PACKAGE = ROOT / "common/abi/torch_stable_abi/requirements"
 
 
 def see_torch() -> None:
-    """Lets this Python import torch."""
+    """Let this Python import torch."""
     pth = Path(sysconfig.get_path("purelib"), "torch_of_workbook.pth")
     if not (torch_root() / "__init__.py").is_file():
         raise CannotRun(f"{torch_root()} is libtorch alone; this needs torch "
@@ -45,6 +45,6 @@ def install(name: str) -> None:
 
 
 def install_with_torch(name: str) -> None:
-    """And lets this Python see torch: tests in Python need both."""
+    """Install a set, and let this Python import torch: tests in Python need both."""
     see_torch()
     install(name)

@@ -60,7 +60,7 @@ class Chapter:
 
     @property
     def steps_in_python(self) -> Path:
-        """Where it is, the chapter's steps are tested by pytest."""
+        """The file of a chapter whose steps are tested by pytest; others have none."""
         return self.tests / "steps.py"
 
     @property

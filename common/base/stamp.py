@@ -1,4 +1,4 @@
-"""What a result is stamped with: the machine and the compiler."""
+"""The stamp of a result: the machine and the compiler."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def hardware() -> dict:
-    """Of the cores, those that this process may use."""
+    """Return the processor, and how many cores this process may use."""
     found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {"cpu": found[1] if found else platform.machine(),
             "cores": len(os.sched_getaffinity(0))}

@@ -1,4 +1,4 @@
-"""Where the learner is."""
+"""The chapter and the step that the learner is at."""
 
 import os
 
@@ -38,7 +38,8 @@ def step_to_do(chapter: Chapter) -> Step:
 
 
 def chapter_and_step(what: str | None) -> tuple[Chapter, Step | None]:
-    """Of "04", "4", "04.2" or nothing, which is where the learner is."""
+    """Return the chapter and the step of "04", "4" or "04.2"; of nothing, those that
+    the learner is at."""
     number, _, step = (what or "").partition(".")
     chapter = find_chapter(number.zfill(2)) if number else \
         current_chapter() or chapters()[-1]
@@ -62,7 +63,8 @@ def say_next(chapter: Chapter | None,
 
 
 def _line_to_read(chapter: Chapter, id: str) -> int:
-    """Of the step's section; before the first stands what the chapter is on."""
+    """Return the line of the step's section; that of the first step is the sheet's
+    first, since the introduction comes before it."""
     if id == chapter.steps[0].id:
         return 1
     lines = (chapter.exercise / "README.md").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What Google Benchmark measured, as ratios.
+"""The measurements of Google Benchmark, as ratios.
 
 A group's members are timed in turn, in random order, and each repetition is
 divided by the floor's that is nearest to it in time: whatever slows the machine
@@ -82,7 +82,7 @@ def name_of(benchmark: str) -> tuple[str, str]:
 
 
 def group_names(listed: str) -> list[str]:
-    """Of what --benchmark_list_tests prints."""
+    """Return the groups in what --benchmark_list_tests prints."""
     return list(dict.fromkeys(name_of(line)[0] for line in listed.splitlines()
                               if APPENDED.search(line)))
 
@@ -157,5 +157,6 @@ def table(group: dict) -> str:
 
 
 def text(result: dict) -> str:
-    """As JSON, a line a member: a diff shows which ratios have changed."""
+    """Return a result as JSON, a line a member, so that a diff shows which ratios have
+    changed."""
     return re.sub(r' ?(\{"name")', r"\n\1", json.dumps(result)) + "\n"

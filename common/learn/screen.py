@@ -1,4 +1,4 @@
-"""What the learner sees: 80 columns, colour on a terminal only."""
+"""The tool's output for a learner: 80 columns, colour on a terminal only."""
 
 import itertools
 import os
@@ -76,7 +76,8 @@ def wrap(text: str, indent: str = "  ") -> str:
 
 def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
                  edit: bool = True) -> None:
-    """Of one step. `then` says what to do after the edit: "save it"."""
+    """Print the verdict on one step. `then` says what to do after the edit: "save
+    it"."""
     kind, step = verdict.kind, verdict.step
     title = f"{step} {chapter.step(step).title}" if step else \
         f"{chapter.number} {chapter.title}"
@@ -117,13 +118,13 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
 
 
 def what_next(chapter: Chapter) -> str:
-    """Where a sheet's last section is."""
+    """Return the place of a sheet's last section."""
     lines = (chapter.exercise / "README.md").read_text().splitlines()
     return f"chapters/{chapter.name}/README.md:{lines.index('## What next') + 1}"
 
 
 def fold(drawn: list[str]) -> list[str]:
-    """Of a long drawing the slots that are wrong; the others are counted."""
+    """Return of a long drawing the slots that are wrong; the others are counted."""
     if len(drawn) <= DRAWN:
         return drawn
     rows: list[str] = []

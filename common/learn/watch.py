@@ -125,7 +125,7 @@ def _say(error: CannotRun | OSError) -> None:
 
 
 class Preparing:
-    """What a check needs, begun while the sheet is read and the step is edited:
+    """The preparation of a check, begun while the sheet is read and the step is edited:
     the first build of a chapter, then a process that has loaded libtorch."""
 
     def __init__(self) -> None:

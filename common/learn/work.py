@@ -22,7 +22,7 @@ from torch_stable_abi.programs import sentence
 
 
 def hints(chapter: Chapter, id: str) -> list[str]:
-    """Those of hints.md, then the solution's lines."""
+    """Return the hints of a step: those of hints.md, then the solution's lines."""
     text = (chapter.exercise / "hints.md").read_text()
     section = re.findall(rf"^## {id} .*?(?=^## |\Z)", text, re.M | re.S)[0]
     texts = re.findall(r"^### Hint \d\n\s*(.*?)\s*(?=^### |\Z)",

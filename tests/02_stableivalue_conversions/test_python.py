@@ -1,5 +1,5 @@
-"""What slot.h refuses when it is compiled, and rows of the conversion table whose
-values only Python can hand to libtorch: each passes from Python into a kernel,
+"""Tests of what slot.h refuses when it is compiled, and of rows of the conversion table
+whose values only Python can hand to libtorch: each passes from Python into a kernel,
 which does not look at it."""
 
 import json

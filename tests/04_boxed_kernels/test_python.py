@@ -20,7 +20,7 @@ def bin(tmp_path_factory):
 
 
 def install(bin, project, **environment):
-    """As the README says, with the torch that is here."""
+    """Install the project as its README says, with the torch that is here."""
     alone(bin / "python", "-m", "pip", "install", "-q", "--no-build-isolation",
           ".[test]", cwd=project, **{"CXX": compiler(), **environment})
 
@@ -35,8 +35,8 @@ def own_tests(bin, project, *options):
 
 @pytest.mark.full
 def test_installs_and_passes_its_own_tests(bin, tmp_path):
-    """Also if the environment is not activated, and the python3 on the PATH is
-    one without torch."""
+    """The environment need not be activated: the python3 on the PATH may be one without
+    torch."""
     other = tmp_path / "other/python3"
     other.parent.mkdir()
     other.write_text("#!/bin/sh\nexit 1\n")

@@ -58,7 +58,7 @@ def library():
 
 
 def test_it_loads_where_the_error_text_is_not():
-    """By a weak reference: dlsym would ask for the glibc that it was built with,
+    """A weak reference does it: dlsym would ask for the glibc that it was built with,
     and a strong one for libtorch 2.13."""
     symbols = subprocess.run(["nm", "-D", "--undefined-only", library()],
                              text=True, capture_output=True, check=True).stdout

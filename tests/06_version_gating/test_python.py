@@ -69,8 +69,8 @@ def test_the_text_of_an_error_is_found(python):
 
 @pytest.mark.parametrize("gpu", [False, True])
 def test_the_stream_is_found_by_way_of_libtorch(python, tmp_path, gpu):
-    """As in an extension with CUDA kernels, which links libtorch.so: that one
-    needs libtorch_cuda.so, but in a PyTorch for the CPU. Here are both kinds."""
+    """An extension with CUDA kernels links libtorch.so. That one needs
+    libtorch_cuda.so, but in a PyTorch for the CPU. Here are both kinds."""
     if (torch_root() / "lib/libtorch_cuda.so").exists():
         pytest.skip("the real libtorch_cuda is here, and it needs a GPU")
     cuda, libtorch, extension = (
@@ -96,8 +96,8 @@ def test_the_stream_is_found_by_way_of_libtorch(python, tmp_path, gpu):
 
 
 def test_it_runs_on_glibc_2_28(library):
-    """As manylinux_2_28 has it. The one newer symbol is a flag that torch's
-    headers bring in; chapter 08 defines it itself."""
+    """Its symbols are those of manylinux_2_28. The one newer symbol is a flag that
+    torch's headers bring in; chapter 08 defines it itself."""
     symbols = subprocess.run(["nm", "-D", "--undefined-only", library], text=True,
                              capture_output=True, check=True).stdout
     newer = {name for name, minor in

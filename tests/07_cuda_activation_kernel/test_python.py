@@ -39,7 +39,7 @@ def with_nvcc(monkeypatch):
 
 
 def own_tests(bin, project):
-    """As the README says, with the torch that is here."""
+    """Run the project's own tests as its README says, with the torch that is here."""
     alone(bin / "python", "-m", "pip", "install", "-q", "--no-build-isolation",
           ".[test]", cwd=project, CXX=compiler())
     text = alone(bin / "python", "-m", "pytest", "-q", "-rs", cwd=project)

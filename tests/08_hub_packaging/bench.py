@@ -131,7 +131,7 @@ def group(kernel, kind, name, rows, d, quick):
 
 
 def limits(kernel, quick):
-    """From one element to 1.6 GB moved, on one thread and on all."""
+    """Measure the kernel from one element to 1.6 GB moved, on one thread and on all."""
     for threads in sorted({1, os.cpu_count()}):
         torch.set_num_threads(threads)
         for name, dtype in DTYPES.items():
@@ -149,7 +149,7 @@ def limits(kernel, quick):
 
 
 def summary(samples, name, dtype, shape, cache, size):
-    """Of what Members.time() gave; the first is the floor."""
+    """Return the summary of what Members.time() returned; the first is the floor."""
     floor = next(iter(samples))
     members = [ratios.Member(
         member, "floor" if member == floor else

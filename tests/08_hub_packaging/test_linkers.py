@@ -1,4 +1,4 @@
-"""What compilers and linkers do without the package's options."""
+"""Tests of what compilers and linkers do without the package's options."""
 
 import re
 import shutil

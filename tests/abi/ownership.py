@@ -1,4 +1,4 @@
-"""Who owns what after a call, as the test of chapter 03 finds it on a libtorch."""
+"""The owners after a call, as the test of chapter 03 finds them on a libtorch."""
 
 import os
 import subprocess

@@ -98,8 +98,8 @@ def folder_of(packages: tuple[str, ...]) -> tempfile.TemporaryDirectory:
 
 
 def versions_of(error: dict) -> list[str]:
-    """Those that it is provoked with: of the headers where it is compiled, of
-    the running libtorch where it is loaded or called."""
+    """Return the versions that an error is provoked with: of the headers where it is
+    compiled, of the running libtorch where it is loaded or called."""
     here = runtimes.installed()
     if "by" in error:
         return [here]
@@ -111,7 +111,7 @@ def versions_of(error: dict) -> list[str]:
 
 
 def wanted_texts(error: dict, version: str) -> list[list[str]]:
-    """Of each list, one text must appear."""
+    """Return lists of texts; of each list, one text must appear."""
     if "lines" in error:
         return [[line] for line in error["lines"]]
     text = error["text"]

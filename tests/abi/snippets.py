@@ -1,5 +1,6 @@
 """Compiles code of snippets.toml at a chosen target with chosen headers."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -10,9 +11,14 @@ from torch_stable_abi.files import read_toml
 from torch_stable_abi.libtorch import surface
 
 
+@functools.cache
+def read_table() -> dict[str, list[dict]]:
+    return read_toml(Path(__file__).with_name("snippets.toml"))
+
+
 def read(kind: str) -> list[dict]:
     """Return the entries of snippets.toml that are an "error" or a "gate"."""
-    return read_toml(Path(__file__).with_name("snippets.toml"))[kind]
+    return read_table()[kind]
 
 
 def read_gates() -> list[dict]:

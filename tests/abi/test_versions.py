@@ -95,7 +95,7 @@ def test_a_line_that_is_no_version(copy):
 
 
 def test_nothing_is_recorded_if_a_version_is_missing(copy):
-    """What is recorded of it would be dropped, as of one no longer listed."""
+    """The record of that version would be dropped, as of one no longer listed."""
     results = copy / "docs/results"
     before = {p: p.read_bytes() for p in results.rglob("*.json")}
     shutil.copy(ROOT / "pyproject.toml", copy)

@@ -1,5 +1,5 @@
-"""What shows the limiting sentences of the pages: claims.tsv has, of each, its
-page, words of it, and what shows it, in one of these forms:
+"""The proofs of the pages' limiting sentences: claims.tsv has, of each, its page, words
+of it, and what shows it, in one of these forms:
 
     headers NAME VERSION   the headers declare the name since VERSION, or "none"
     test PATH::NAME        a test of this repository shows it

@@ -67,8 +67,9 @@ def messages(entry):
 
 @pytest.mark.full
 def test_each_message_finds_the_page_of_errors():
-    """By the words that the user sees, as the site's own search takes them: all of
-    them must be in the index of the page. ("one" never is: its stem is "on".)"""
+    """The user searches for the words that they see, as the site's own search takes
+    them: all of them must be in the index of the page. ("one" never is: its stem is
+    "on".)"""
     search = pytest.importorskip("sphinx.search.en").SearchEnglish({})
     text = (ROOT / "build/docs/html/searchindex.js").read_text()
     index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))

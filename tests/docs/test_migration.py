@@ -184,7 +184,7 @@ def test_not_below_its_minima(headers):
 
 @pytest.mark.full
 def test_what_is_refused_is_refused(headers):
-    """By the newest headers at the newest target; if one is accepted, its row
+    """The newest headers refuse it at the newest target. If one is accepted, its row
     has to be written anew."""
     newest = max(headers)
     rows = [row for row in ROWS if "refused" in row]

@@ -80,7 +80,7 @@ def test_the_wheel_of_a_recipe_works(site):
 
 
 def test_one_wheel_is_for_every_python(site):
-    """Also for a free-threaded one, which takes no wheel of abi3."""
+    """A free-threaded one takes it too, which takes no wheel of abi3."""
     tag, = re.findall("^Tag: (.*)$", next(
         site.glob("*.dist-info/WHEEL")).read_text(), re.M)
     assert re.fullmatch(r"py3-none-linux_\w+", tag)
@@ -382,7 +382,7 @@ def test_newer_headers_pass_the_reason_on(tmp_path):
 
 
 def test_a_target_below_an_include_comes_too_late(tmp_path):
-    """With no word: the library asks for functions that 2.10 lacks."""
+    """Nobody says a word: the library asks for functions that 2.10 lacks."""
     lines = ["#define TORCH_TARGET_VERSION 0x020a000000000000",
              "#include <torch/csrc/stable/version.h>"]
     for version in (runtimes.installed(), supported()[-1]):

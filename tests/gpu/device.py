@@ -145,7 +145,7 @@ def check_capture() -> None:
 
 
 def check_refusals() -> None:
-    """And that nothing is left behind by them."""
+    """Check what is refused, and that it leaves nothing behind."""
     import torch
     x = torch.randn(4, 16, device="cuda", dtype=torch.bfloat16)
     out = torch.zeros(4, 8, device="cuda", dtype=torch.bfloat16)

@@ -60,7 +60,7 @@ class Command:
 
 
 def parts(folder: Path, out: Path, quick: bool) -> dict[str, list[Command]]:
-    """In the order of what is worth most, should the time end early."""
+    """Return the parts, the most valuable first, should the time end early."""
     def script(name, *words):
         return [sys.executable, HERE / name, *words]
 

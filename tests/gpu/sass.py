@@ -80,7 +80,7 @@ def without_slow_paths(instructions: list[tuple[int, str, str]]
 
 
 def count(instructions: list[tuple[int, str, str]]) -> int:
-    """Of the last loop's body, else of all. Behind the last EXIT are only slow
+    """Count the last loop's body, else all. Behind the last EXIT are only slow
     paths that are called, and a branch to itself."""
     end = max(a for a, word, _ in instructions if word == "EXIT")
     code = without_slow_paths([i for i in instructions if i[0] <= end])

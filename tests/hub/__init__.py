@@ -1,2 +1,2 @@
-"""What the tests of chapter 08 share: processes that see the Hub's loader, and what
-a library, a build and a file in Python tell of themselves."""
+"""The helpers of chapter 08's tests: processes that see the Hub's loader, and what a
+library, a build and a file in Python tell of themselves."""

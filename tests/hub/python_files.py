@@ -1,4 +1,4 @@
-"""What a file in Python needs: packages, and a version of Python."""
+"""The needs of a file in Python: packages, and a version of Python."""
 
 import ast
 

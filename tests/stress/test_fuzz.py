@@ -94,6 +94,6 @@ def test_fuzz(programs, target, request):
 
 @EACH
 def test_the_fault_is_found(programs, target):
-    """In a second or two; a busy machine may take longer."""
+    """It takes a second or two; a busy machine may take longer."""
     with pytest.raises(AssertionError, match="(?s)detected memory leaks.*Base64"):
         fuzz(programs[target, "wrong"], 60)

@@ -176,7 +176,7 @@ def unexpected(number, lost):
 
 @pytest.fixture
 def times(request):
-    """How much longer than usual: the seconds of --stress over two."""
+    """Return how much longer than usual it is: the seconds of --stress over two."""
     return max(1, request.config.getoption("--stress") // 2)
 
 
@@ -202,7 +202,7 @@ def test_child_processes(plain, number):
 
 
 def test_all_in_one_process(plain, times):
-    """Of one kernel there are four: those of 01, 04, 07 and 08."""
+    """One kernel is there four times: in 01, 04, 07 and 08."""
     _, libraries = plain
     others = [word for number in ALL[1:] for word in libraries[number]]
     cases = 20_000 * times

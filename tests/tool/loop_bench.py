@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How long a learner waits for a verdict: watch mode on a terminal, in a copy of
-the checkout, texts saved one after another.
+"""Measures how long a learner waits for a verdict: watch mode on a terminal, in a copy
+of the checkout, texts saved one after another.
 
     PYTHONPATH=common:tests tests/tool/loop_bench.py [NN ...] [--json FILE]
 

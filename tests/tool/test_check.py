@@ -349,7 +349,7 @@ def test_a_step_that_passes_alone_is_not_told_of(implementation, monkeypatch):
 
 
 def test_the_place_is_what_the_sentence_begins_with():
-    """Of the several places where a step is edited."""
+    """A step is edited at several places, and the sentence names one."""
     chapter = find_chapter("05")
 
     def line(step, sentence):
@@ -364,7 +364,7 @@ def test_the_place_is_what_the_sentence_begins_with():
 
 
 def test_the_place_is_where_the_check_says(implementation):
-    """By LOOK_AT: the step has two places in this file."""
+    """The step has two places in this file, and LOOK_AT says which."""
     mine = implementation("02")
     mine.replace("slot.h", "&slot, sizeof(T)); // NOLINT: likewise", "&slot, 1);")
     verdict_of(mine, "test", "02.1", "slot.h", "  T value;")
@@ -407,7 +407,8 @@ def test_what_the_code_prints_is_shown(implementation, capsys):
 
 
 def test_slot_that_leaks_is_drawn(implementation):
-    """In what scenario, and in which slot; not a word of the test's code."""
+    """The verdict says in what scenario and in which slot, without a word of the test's
+    code."""
     mine = implementation("03")
     mine.replace("stack.h", "{Slot<T>::to(owned.next())...}",
                  "{Slot<T>::to(slots[i++])...}")
@@ -481,7 +482,8 @@ def test_a_new_configuration_finds_no_older_one(tmp_path):
 
 
 def test_two_write_a_file_at_once(tmp_path):
-    """As in a first check, where one builds the tests, the other the learner's."""
+    """A first check does so: one process builds the tests, another the learner's
+    files."""
     file = tmp_path / "clang.json"
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: write_json(file, {"n": n}), range(800)))

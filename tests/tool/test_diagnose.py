@@ -1,5 +1,5 @@
-"""What a run means, from reports and texts that are written here: no compiler and no
-test is run."""
+"""Diagnoses of reports and texts that are written here: no compiler and no test is
+run."""
 
 import pytest
 
@@ -157,7 +157,8 @@ def test_a_warning_is_noted_once():
 
 
 def test_the_place_that_a_check_names():
-    """Of a step of several: the line with the text, or what follows it."""
+    """A step has several places. The place is the line with the text, or what follows
+    it."""
     chapter = find_chapter("07")
     source = Source(chapter, chapter.solution)
 
@@ -187,7 +188,7 @@ def test_a_text_that_is_empty_is_called_so():
 
 
 def test_the_place_of_lines_that_were_deleted(implementation):
-    """What a check misses belongs there."""
+    """The place is where the missing lines belong."""
     mine = implementation("08")
     mine.become(starter_with(mine.chapter, "08.2"))
     file = mine.folder / "CMakeLists.txt"

@@ -4,6 +4,7 @@ libtorch that are here."""
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +142,13 @@ def test_a_version_is_fetched_whatever_pip_may_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     fetched = runtimes._download("some-torch==2.15", runtimes.HERE, tmp_path)
     assert fetched.name == wheel.name
+
+
+def test_each_installed_torch_has_an_environment_of_its_own(monkeypatch):
+    first = extension.python_folder(MINE)
+    monkeypatch.setattr(extension, "torch_root", lambda: Path("/another/torch"))
+    assert extension.python_folder(MINE) not in (
+        first, extension.python_folder("2.10.0"))
 
 
 def test_two_projects_of_one_name(tmp_path):

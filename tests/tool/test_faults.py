@@ -393,7 +393,7 @@ set +e
 
 
 def test_a_name_server_that_does_not_answer(bare, tmp_path):
-    """As behind a firewall: the sentence comes soon after the first try."""
+    """A firewall may be the cause: the sentence comes soon after the first try."""
     process = subprocess.Popen(
         ["unshare", "-n", "-m", "sh", "-c", NAMES_WITHOUT_ANSWER, "sh", tmp_path],
         text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

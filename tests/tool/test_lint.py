@@ -1,5 +1,6 @@
 """Format, static analysis, scripts, and that the project speaks of itself."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -66,6 +67,17 @@ def test_docstrings_still_to_be_written_anew():
         capture_output=True)
     broken = {line.partition(":")[0] for line in done.stdout.splitlines()}
     assert listed <= broken, f"take out of pyproject.toml: {listed - broken}"
+
+
+def test_a_docstring_begins_with_its_subject():
+    wrong = []
+    for file in checkout_files("common/*.py", "tests/*.py"):
+        for node in ast.walk(ast.parse((ROOT / file).read_text())):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                text = ast.get_docstring(node) or ""
+                if re.match("(Of|By|As|And|Also|With|But|From|In) ", text):
+                    wrong.append(f"{file}: {text}")
+    assert wrong == []
 
 
 def test_types_of_the_tool():

@@ -71,7 +71,7 @@ def test_interrupted_setup_starts_anew(clone):
 
 @pytest.mark.full
 def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
-    """Also with TORCH_ROOT in that environment: it is not thrown away."""
+    """The environment is not thrown away, whether or not TORCH_ROOT lies in it."""
     copy_set_up(tmp_path)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
     site, = (tmp_path / ".venv/lib").glob("python3*/site-packages")

@@ -201,7 +201,7 @@ print(f(x).sum().item(), torch.ops.bugs.length("hello there", x))
 
 
 def times(text, what):
-    """How often it was found, by the summary at the end."""
+    """Return how often it was found, by the summary at the end."""
     line = re.search(rf"{what}(?: \((\d+) times\))?$", text.partition("\n---")[2],
                      re.M)
     return int(line[1] or 1) if line else 0

@@ -103,7 +103,7 @@ SPECIAL = {"a named pipe": os.mkfifo,
 @pytest.mark.parametrize("name", ["first_extension.cpp", "CMakeLists.txt", "notes.h"])
 @pytest.mark.parametrize("what", SPECIAL)
 def test_what_a_read_would_wait_for_is_named(tool, begun, what, name):
-    """And is left as it is; the rest of the tool goes on."""
+    """It is left as it is, and the rest of the tool goes on."""
     (begun / name).unlink(missing_ok=True)
     SPECIAL[what](begun / name)
     again = "" if name == "notes.h" else \
@@ -133,7 +133,8 @@ def test_grade_names_what_a_read_would_wait_for(tool, tmp_path):
 
 
 def test_a_link_in_place_of_a_source_is_kept(tool, begun, tmp_path):
-    """Also if what it leads to is not there, as on a disk that is not mounted."""
+    """The link is kept even if what it leads to is not there, as on a disk that is not
+    mounted."""
     file = begun / "first_extension.cpp"
     file.unlink()
     file.symlink_to(tmp_path / "mine.cpp")
@@ -166,7 +167,8 @@ def test_a_link_in_place_of_a_folder_is_named(tool, begun, checkout, name):
 
 
 def test_reset_keeps_links_that_lead_nowhere(tool, begun, checkout):
-    """As compile_commands.json does without build/, and the lock of an editor."""
+    """Such links are compile_commands.json without build/, and the lock of an
+    editor."""
     (begun / "compile_commands.json").symlink_to("/nowhere/compile_commands.json")
     (begun / ".#first_extension.cpp").symlink_to("me@here.1234:5678")
     done = tool("reset", "00.1")
@@ -517,7 +519,8 @@ def test_two_files_saved_at_once_are_one_check(checkout, tool):
 
 @pytest.mark.full
 def test_the_first_five_minutes_are_as_the_page_shows_them(checkout):
-    """From the first step on; what comes before is compared in test_setup."""
+    """They are compared from the first step on; test_setup compares what comes
+    before."""
     shutil.rmtree(checkout / "my", ignore_errors=True)
     for old in (checkout / "build").rglob("verdict.json"):
         old.unlink()

@@ -29,7 +29,8 @@ def plans():
 
 
 def minutes_of(what):
-    """Of "02 StableIValue conversions, steps 02.1 to 02.3", by the sheet."""
+    """Return the minutes of "02 StableIValue conversions, steps 02.1 to 02.3", by the
+    sheet."""
     found = re.match(r"(\d\d) (.+?)(?:, steps (\S+) to (\S+))?$", what)
     if not found:
         return None

@@ -1,1 +1,1 @@
-"""What is behind ./workbook: commands, verdicts, builds."""
+"""Tools for extensions of PyTorch's stable ABI, whoever wrote them."""

@@ -3,12 +3,15 @@
 import contextlib
 import fcntl
 import json
+import lzma
 import os
 import shutil
 import stat
 import sys
 import threading
 import time
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -23,6 +26,9 @@ except RuntimeError:  # a user without a name and without HOME, as in a containe
 CACHE = _CACHES / "libtorch-stable-abi-workbook"
 
 
+# What zipfile raises for a wheel that is none, damaged, encrypted or packed oddly.
+DAMAGED_ZIP = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
+               NotImplementedError, ValueError)
 # What a read may wait for, or read, for ever.
 SPECIAL = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
            stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}

@@ -1,4 +1,4 @@
-"""What a run of the tests means: from what was reported and printed to a finding, by
+"""The diagnosis of a run: it makes a finding of the report and of what was printed, by
 the learner's files alone. Nothing is run here, but for c++filt."""
 
 import itertools

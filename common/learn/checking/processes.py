@@ -25,7 +25,7 @@ FAILED, LEAKED, TIMED_OUT = 1, 4, 124  # statuses of a test program
 
 @dataclass
 class Run:
-    """What became of a test process."""
+    """The end of a test process, and what it reported."""
     status: int
     text: str
     cases: list[Case] | None  # None: it ended before the first, or has no report
@@ -34,10 +34,10 @@ class Run:
 
 
 class Tests:
-    """Those of a chapter, on one implementation. Their process loads libtorch, or
-    imports torch, when it is made, and runs cases in processes forked from it.
-    Those that are `lasting` go on with an implementation that is built anew, but
-    take longer to name the lines of a sanitizer's report."""
+    """The tests of a chapter, on one implementation. Their process loads libtorch, or
+    imports torch, when it is made, and runs cases in processes forked from it. Those
+    that are `lasting` go on with an implementation that is built anew, but take longer
+    to name the lines of a sanitizer's report."""
 
     def __init__(self, test: Path, build: Path, seed: int | None = None,
                  lasting: bool = False, **environment: str):
@@ -102,7 +102,7 @@ class Tests:
                    found, limit if whole else CASE_SECONDS, self.stops_at_first)
 
     def end(self) -> None:
-        """With all that it has started."""
+        """End the process of the tests, with all that it has started."""
         if self.process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
-"""What a chapter's tests say: doctest's XML report; tests in Python write the
-same. It ends early where their process does, and is read as far as it goes."""
+"""The report of a chapter's tests: doctest's XML; tests in Python write the same. It
+ends early where their process does, and is read as far as it goes."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a check finds, and what it says: the verdict."""
+"""Findings and verdicts: what a check finds, and what it tells the learner."""
 
 import re
 from dataclasses import asdict, dataclass, field
@@ -33,7 +33,7 @@ PASS, FAIL, NOT_REACHED = "pass", "fail", "not reached"
 
 @dataclass
 class Finding:
-    """What is found of one step, or of the build."""
+    """A finding on one step, or on the build."""
     kind: str  # "pass" or a key of HELP
     message: list[str] = field(default_factory=list)
     step: str | None = None  # None: of the step that the learner is at

@@ -1,5 +1,5 @@
-"""What `./workbook demo NN` shows: a chapter's subject going wrong and going
-right, with the real libtorch. A module here is a chapter's demo:
+"""The demos of `./workbook demo NN`: a chapter's subject going wrong and going right,
+with the real libtorch. A module here is a chapter's demo:
 
     OTHERS               versions that it uses beside the one that is here
     RECORDED             the same, for the recording

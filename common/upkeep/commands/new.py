@@ -39,7 +39,7 @@ BARE = ROOT / "common/upkeep/bare"
 
 
 def templates() -> list:
-    """Those solutions that have a page of their own."""
+    """Return the chapters whose solution has a page of its own."""
     return [c for c in chapters() if (c.solution / "README.md").exists()]
 
 

@@ -109,7 +109,8 @@ def _of_ctest(text: str) -> Counter[str]:
 
 
 def _of_pytest(text: str) -> Counter[str]:
-    """Of "3 failed, 200 passed, 1 skipped, 2 errors in 9.8s"."""
+    """Count the last line, such as "3 failed, 200 passed, 1 skipped, 2 errors in
+    9.8s"."""
     last = text.strip().splitlines()[-1:]
     found = {word: int(n) for n, word in
              re.findall(r"(\d+) (\w+)", "".join(last))}

@@ -1,4 +1,4 @@
-"""How a program tells the test which place an error is about."""
+"""Telling the test which place an error is about."""
 
 
 def point_at(file, text):

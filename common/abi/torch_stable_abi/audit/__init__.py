@@ -1,2 +1,2 @@
-"""What a built extension needs and brings, read from its file: nothing of it is
-loaded or run."""
+"""The audit: it reads from a file what a built extension needs and brings; nothing of
+it is loaded or run."""

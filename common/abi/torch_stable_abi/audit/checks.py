@@ -37,7 +37,7 @@ class Line:
 
 @dataclass
 class Report:
-    """Of one library, or, without a name, of what holds them all."""
+    """The lines on one library or, without a name, on what holds them all."""
     names: list[str]
     lines: list[Line]
     floor: str | None = None  # the oldest libtorch
@@ -306,7 +306,7 @@ def _python(library: Library, subject: Subject, add) -> str:
         return "one"
     if private:
         any_python = [p for p, a, _ in subject.tags if a == "none"]
-        false = ".abi3." in library.name or claims and not one
+        false = ".abi3." in library.name or claims
         add(Line("Python", FAIL if false or any_python else NOTE, (
             f"CPython 3.{one[1]} alone" if one else "one build for each Python")
             + f": {_names(private)} are not of the limited API"

@@ -39,7 +39,8 @@ class Library:
 
     @property
     def shims(self) -> dict[str, bool]:
-        """What it takes of libtorch's C shim."""
+        """The functions of libtorch's C shim that it takes, and whether each is
+        weak."""
         return {n: weak for n, weak in self.imports.items()
                 if surface.is_shim(n)}
 
@@ -150,7 +151,8 @@ def architectures(fatbin: bytes) -> list[str]:
 
 
 def demangle(names: list[str]) -> list[str]:
-    """By c++filt, which comes with every compiler."""
+    """Return the names as C++ writes them, by c++filt, which comes with every
+    compiler."""
     try:
         return subprocess.run(["c++filt"], input="\n".join(names), text=True,
                               capture_output=True, check=True).stdout.split("\n")

@@ -1,22 +1,17 @@
-"""What is audited: a library, a wheel, or a folder such as a Hub variant."""
+"""The subject of an audit: a library, a wheel, or a folder such as a Hub variant."""
 
-import lzma
 import re
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.parser import Parser
 from pathlib import Path
 
 from torch_stable_abi.audit import elf
-from torch_stable_abi.files import read_json, refuse_special
+from torch_stable_abi.files import DAMAGED_ZIP, read_json, refuse_special
 from torch_stable_abi.programs import CannotRun
 
 LIBRARY = re.compile(r".*\.(so(\.\d+)*|pyd|dylib|dll)", re.S)
-# How zipfile says that a wheel is none, damaged, encrypted or packed in an odd way.
-DAMAGES = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
-           NotImplementedError, ValueError)
 VARIANT = re.compile(r"torch-stable-abi(\d)(\d+)-(\w+)-(\w+)-(\w+)")
 
 
@@ -87,6 +82,6 @@ def _wheel(path: Path) -> Subject:
                     subject.requires = Parser().parsestr(text).get_all(
                         "Requires-Dist", [])
             return _fill(subject, names, archive.read)
-    except DAMAGES as error:
+    except DAMAGED_ZIP as error:
         raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
             from None

@@ -1,1 +1,1 @@
-"""The commands of ./workbook, a module each."""
+"""The commands of torch-stable-abi, a module each."""

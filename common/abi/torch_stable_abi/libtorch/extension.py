@@ -2,7 +2,6 @@
 tests run."""
 
 import json
-import lzma
 import os
 import re
 import subprocess
@@ -10,17 +9,16 @@ import sys
 import tempfile
 import venv
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch_stable_abi.files import CACHE
+from torch_stable_abi.files import CACHE, DAMAGED_ZIP
 from torch_stable_abi.libtorch import loading, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
-from torch_stable_abi.programs import CannotRun, environment_of_user, run_shown
+from torch_stable_abi.programs import PIP, CannotRun, environment_of_user, run_shown
 from torch_stable_abi.programs import run as run_program
-from torch_stable_abi.projects import find_library
+from torch_stable_abi.projects import by_place, find_library
 
 LOADING = loading.__file__
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
@@ -45,7 +43,7 @@ void __cudaRegisterVar() {}
 
 @dataclass
 class Result:
-    """Of one library on one version."""
+    """What came of one library on one version."""
     ops: list[str] | None = None
     refused: str = ""  # the loader's message
     without: list[str] = field(default_factory=list)  # what only a GPU needs
@@ -60,8 +58,7 @@ def libraries(given: str, folder: Path) -> list[Path]:
     try:
         with zipfile.ZipFile(path) as wheel:
             wheel.extractall(folder)
-    except (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
-            NotImplementedError, ValueError) as error:
+    except DAMAGED_ZIP as error:
         raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
             from None
     found = sorted(p for p in folder.rglob("*.so") if takes_of_libtorch(p))
@@ -91,7 +88,8 @@ def environment(version: str, stubs: Path | None = None) -> dict[str, str]:
 
 
 def load(library: Path, version: str, stubs: Path) -> Result:
-    """Where what only a GPU needs is missing, it is loaded without."""
+    """Load a library on a version. What only a GPU needs is stood in for, if it is
+    missing."""
     result, wanted = Result(), list[str]()
     for _ in range(20):
         try:
@@ -130,13 +128,19 @@ def stub(path: Path) -> None:
 # --- the owner's command -------------------------------------------------------
 
 
+def python_folder(version: str) -> Path:
+    """Return the folder of the environment with that torch. The installed torch has one
+    for each place, since two checkouts may have it twice."""
+    mine = version == runtimes.installed()
+    return CACHE / (by_place(torch_root()) if mine else version) / "python"
+
+
 def python(version: str, wheel: Path | None) -> Path:
     """Return the bin/ of an environment with that torch, pytest and the wheel."""
     mine = version == runtimes.installed()
-    folder = CACHE / ("installed" if mine else version) / "python"
+    folder = python_folder(version)
     done = folder / "ready"
-    pip = [folder / "bin/python", "-I", "-m", "pip", "--disable-pip-version-check",
-           "install", "-q"]
+    pip = [folder / "bin/python", *PIP[1:], "install", "-q"]
     if not done.exists() or done.read_text() != str(folder):  # it was copied
         venv.create(folder, with_pip=True, clear=True)
         if mine:
@@ -155,7 +159,7 @@ def python(version: str, wheel: Path | None) -> Path:
 
 
 def install_torch(version: str, pip: list) -> None:
-    """Installs the one for CPU, with the locked set that it needs; else that of PyPI,
+    """Install the torch for CPU, with the locked set that it needs; else that of PyPI,
     which itself says the versions of CUDA's libraries."""
     any_version = {**os.environ, **runtimes.ANY_VERSION}
     run_shown("Installing what torch needs", [
@@ -168,7 +172,7 @@ def install_torch(version: str, pip: list) -> None:
 
 def run_command(command: list[str], version: str, stubs: Path,
                 bin: Path | None) -> tuple[bool, str]:
-    """Whether it passed, and the last of what it printed."""
+    """Return whether it passed, and the last of what it printed."""
     env = {**environment_of_user(), **environment(version, stubs)}
     if bin:  # this torch has its own libraries
         env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
@@ -240,7 +244,7 @@ def show(version: str, row: dict) -> None:
 
 
 def list_ops(result: dict) -> None:
-    """Once, and what is different from version to version."""
+    """Print each op once, with its versions if it is not on all."""
     on: dict[str, list[str]] = {}
     ran = [v for v, row in result["versions"].items()
            if not any(r["refused"] for r in row["libraries"].values())]

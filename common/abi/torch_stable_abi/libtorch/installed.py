@@ -19,7 +19,8 @@ def torch_root() -> Path:
 
 @functools.cache
 def torch_version() -> str:
-    """Of the headers: "2.13.0", as torch or libtorch itself records it."""
+    """Return the version of the headers, such as "2.13.0", as torch or libtorch itself
+    records it."""
     for file in ("version.py", "../build-version", "include/torch/version.h"):
         path = torch_root() / file
         if path.is_file():

@@ -38,5 +38,5 @@ def listed() -> list[str]:
 
 
 def supported() -> list[str]:
-    """Those that run what targets 2.10."""
+    """Return the listed versions that run a library for target 2.10."""
     return [v for v in listed() if numbers(v) >= OLDEST]

@@ -1,6 +1,6 @@
-"""What stands in the stable ABI for code of the unstable API: rows.toml has constructs
-of C++ and CUDA, ops.toml ops of PyTorch. Each file says at its head what its fields
-mean."""
+"""The migration table: code of the unstable API, and the code of the stable ABI that
+stands for it. rows.toml has constructs of C++ and CUDA, ops.toml ops of PyTorch. Each
+file says at its head what its fields mean."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""What a library calls by name, and what libtorch has."""
+"""The calls by name of a library, compared with the schemas of libtorch."""

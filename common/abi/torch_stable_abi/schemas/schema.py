@@ -10,7 +10,7 @@ _MEANS = {"SymInt": "int", "DeviceIndex": "int", "Dimname": "str"}
 
 @dataclass(frozen=True)
 class Types:
-    """Of arguments and returns, as a slot sees them: no name, no default, no
+    """The types of arguments and returns, as a slot sees them: no name, no default, no
     alias, no fixed length; a SymInt is an int."""
     arguments: tuple[str, ...]
     returns: tuple[str, ...]
@@ -18,8 +18,8 @@ class Types:
 
 
 def parse(text: str) -> Types:
-    """Of "(Tensor self, int[1]? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    with anything before the first parenthesis; types may stand alone."""
+    """Return the types of "(Tensor self, int[1]? dim=None, *, Tensor(a!) out) ->
+    Tensor(a!)", with anything before the first parenthesis; types may stand alone."""
     arguments, returns = _halves(text[text.index("("):])
     taken = [a for a in _split(arguments) if a != "*"]
     return Types(tuple(_type(a) for a in taken),
