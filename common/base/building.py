@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -55,8 +56,13 @@ def chosen_compiler() -> str:
 
 
 def builds_cpp(*command: str) -> bool:
-    """Return whether a compiler builds a program that uses the C++ library. One that
-    did is remembered, as long as its file is the same."""
+    """Return whether a compiler builds a program that uses the C++ library."""
+    return not _error_in_hello(*command)
+
+
+def _error_in_hello(*command: str) -> str:
+    """Return what a compiler says of a program that uses the C++ library, or "" if it
+    builds one. One that did is remembered, as long as its file is the same."""
     path = shutil.which(command[0]) or ""
     seen, title = BUILD / "compilers.json", shlex.join(command)
     known, time = read_json(seen), os.stat(path).st_mtime
@@ -65,11 +71,36 @@ def builds_cpp(*command: str) -> bool:
             source = Path(folder, "hello.cpp")
             source.write_text("#include <iostream>\n#include <optional>\n"
                               "int main() { std::cout << 1; }\n")
-            if run([*command, source, "-o", f"{folder}/hello"]).returncode != 0:
-                return False
+            done = run([*command, source, "-o", f"{folder}/hello"])
+            if done.returncode != 0:
+                return done.stdout or f"{title} failed"
         with contextlib.suppress(OSError):  # a full disk: the build says it
             write_json(seen, {**known, title: [path, time]})
-    return True
+    return ""
+
+
+def blame_environment(text: str) -> None:
+    """Refuse what the environment tells CMake and the compiler, if anything: they have
+    said this text, and failed."""
+    told = [f"{name}={value}" for name, value in os.environ.items()
+            if name in FLAGS or re.fullmatch(r"CMAKE_\w+(?<!_LAUNCHER)", name)]
+    if told:
+        why = re.search(r".*(?:error: |cannot find |Could not find ).*", text)
+        raise CannotRun("CMake stops, and your environment tells it or the compiler "
+                        f"what to do: unset {', '.join(told)}" +
+                        (f"\n{why[0].strip()}" if why else ""))
+
+
+def _try_flags(cxx: str) -> None:
+    """Refuse flags of the environment with which this compiler builds nothing."""
+    try:
+        flags = [word for name in ("CXXFLAGS", "LDFLAGS")
+                 for word in shlex.split(os.environ.get(name, ""))]
+    except ValueError as error:
+        blame_environment(f"error: {error}")
+        raise
+    if flags and (said := _error_in_hello(*shlex.split(cxx), *flags)):
+        blame_environment(said)
 
 
 def build_root(preset: str, targets: list[str]) -> None:
@@ -79,9 +110,13 @@ def build_root(preset: str, targets: list[str]) -> None:
     with locked(folder):
         if not is_configured(folder, cxx):
             with configuring(folder, cxx) as environment:
-                run_shown("Configuring", [
-                    "cmake", "--preset", preset,
-                    f"-DTORCH_ROOT={torch_root()}"], cwd=ROOT, env=environment)
+                try:
+                    run_shown("Configuring", [
+                        "cmake", "--preset", preset,
+                        f"-DTORCH_ROOT={torch_root()}"], cwd=ROOT, env=environment)
+                except CannotRun as error:
+                    blame_environment(str(error))
+                    raise
         run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
 
 
@@ -106,7 +141,9 @@ def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
     """Let the caller run CMake in `build`, in the environment that is yielded.
     CMake keeps a folder's compiler and place for ever, so what it left is removed
     first, and ninja's record of what is built with it. The stamp is removed before
-    anything else and written last, once CMake has succeeded."""
+    anything else and written last, once CMake has succeeded. Flags that the compiler
+    refuses remove nothing."""
+    _try_flags(cxx)
     for name in ("configured_for.txt", "build.ninja", "CMakeCache.txt",
                  ".ninja_log", ".ninja_deps"):
         (build / name).unlink(missing_ok=True)

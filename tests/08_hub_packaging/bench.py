@@ -163,7 +163,7 @@ def summary(samples, name, dtype, shape, cache, size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    release = Path(__file__).resolve().parents[1] / "build/release"
+    release = Path(__file__).resolve().parents[2] / "build/release"
     parser.add_argument("--library", type=Path, help="the variant's library",
                         default=next(release.glob(
                             "solutions/08_hub_packaging/torch*-cpu-*/*.so"), None))

@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 from base.building import build_root
-from base.project import BUILD, ROOT
+from base.project import BUILD
 from base.sheets import chapters
 from torch_stable_abi.projects import library_of
 
 
 def main(folder: Path) -> None:
     names = [c.name for c in chapters() if c.number != "06"
-             and (ROOT / f"tests/{c.name}_test.cpp").exists()]
+             and (c.tests / "steps.cpp").exists()]
     build_root("release", [n for name in names for n in (name, f"{name}_test")])
     shutil.rmtree(folder, ignore_errors=True)
     for name in names:

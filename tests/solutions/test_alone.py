@@ -25,7 +25,7 @@ def test_copied_out_builds_and_tests(chapter, tmp_path):
                            chapter.name)
     library = build_alone(source, tmp_path / "build", by=compiler())
     assert library is not None
-    if not (ROOT / f"tests/{chapter.number}_probe.cpp").exists():
+    if not (chapter.tests / "probe.cpp").exists():
         passes(ROOT / f"build/release/tests/{chapter.name}_test",
                f"--library={library}")
 

@@ -596,9 +596,11 @@ def test_what_the_environment_tells_cmake_is_named(
         tmp_path, monkeypatch, name, value, why):
     folder = tmp_path / "00"
     shutil.copytree(find_chapter("00").solution, folder)
+    building.build_root("learn", ["00_first_extension_test"])
     monkeypatch.setenv(name, value)
     with pytest.raises(CannotRun, match=f"unset {name}={value}\n.*{why}"):
         check(find_chapter("00"), folder)
+    assert (BUILD / "learn/tests/00_first_extension_test").exists()  # not removed
 
 
 def test_a_large_file_is_not_read(tmp_path):

@@ -1,12 +1,11 @@
 """The first half of a check: CMake, the compiler, the linker."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from base.building import configure
+from base.building import blame_environment, configure
 from learn.checking.source import Source, python_frames
 from learn.checking.verdict import Finding, short
 from torch_stable_abi.programs import CannotRun, run
@@ -76,22 +75,10 @@ def _find_cmake_error(source: Source, text: str) -> Finding:
         called = re.search(r"^ +CMakeLists\.txt:(\d+) \((\w+)\)", text, re.M)
         line = int(called[1]) if called else 1
         if called and called[2] == "project":
-            _blame_environment(text)
+            blame_environment(text)
     message = found[3].strip().splitlines() if found else [text.strip()]
     return Finding("configure", message[:5], None,
                    (source.folder / "CMakeLists.txt", line), text)
-
-
-def _blame_environment(text: str) -> None:
-    """Refuse what the environment tells CMake and the compiler, if anything: CMake has
-    tried the compiler, and it failed."""
-    told = [f"{name}={value}" for name, value in os.environ.items()
-            if re.fullmatch(r"(C|CXX|LD)FLAGS|CMAKE_\w+(?<!_LAUNCHER)", name)]
-    if told:
-        why = re.search(r".*(?:error: |cannot find |Could not find ).*", text)
-        raise CannotRun("CMake stops, and your environment tells it or the compiler "
-                        f"what to do: unset {', '.join(told)}" +
-                        (f"\n{why[0].strip()}" if why else ""))
 
 
 def _find_compiler_error(source: Source, text: str

@@ -11,6 +11,7 @@ OTHERS: list[str] = []  # no libtorch is needed
 RECORDED = OTHERS
 
 SOURCE = ROOT / "docs/demos/07/gated.cpp"
+TESTS = ROOT / "tests/07_cuda_activation_kernel"
 
 
 def show(versions: list[str], say: Callable[[str], None]) -> bool:
@@ -27,7 +28,7 @@ def _run(row: str, say: Callable[[str], None]) -> str:
     flags = ["-Wall", "-Wextra", "-Wconversion"]
     say(f"$ c++ {' '.join(flags)} '-DROW={row}' {SOURCE.name}")
     for words in (["c++", "-std=c++17", *flags, "-Werror", f"-DROW={row}",
-                   f"-I{ROOT}/tests", SOURCE, "-o", program], [program]):
+                   f"-I{TESTS}", SOURCE, "-o", program], [program]):
         done = run(words)
         if done.returncode != 0:
             raise CannotRun(done.stdout[-1500:])

@@ -1,5 +1,5 @@
 // out = gate * up, a block of threads a row. The host runs it.
-#include "07_on_host.h"
+#include "on_host.h"
 
 #include <sys/mman.h>
 
