@@ -164,9 +164,9 @@ def implementation_build(folder: Path) -> Path:
 
 def refuse_odd_name(folder: Path) -> None:
     name = str(folder.resolve())
-    if odd := set(name) & set(CMAKE_CANNOT_BEAR):
+    if odd := sorted(set(name) & set(CMAKE_CANNOT_BEAR)):
         raise CannotRun(f"CMake cannot bear the name of the folder {str(folder)!r}: "
-                        f"move it to one without {repr(odd.pop())[1:-1]}")
+                        f"move it to one without {' '.join(odd)!r}")
     if readable(name) != name:
         raise CannotRun("CMake cannot bear the name of the folder "
                         f"'{readable(str(folder))}', which is no UTF-8: rename it")

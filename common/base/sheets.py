@@ -99,8 +99,13 @@ def read_sheet(folder: Path) -> Chapter:
 
 @functools.cache
 def chapters() -> tuple[Chapter, ...]:
-    return tuple(read_sheet(path.parent)
-                 for path in sorted(ROOT.glob("chapters/*/README.md")))
+    found = tuple(read_sheet(path.parent)
+                  for path in sorted(ROOT.glob("chapters/*/README.md")))
+    for folder in [chapter.solution for chapter in found] or [ROOT / "chapters/00"]:
+        if not folder.is_dir():
+            raise CannotRun(f"there is no {folder.relative_to(ROOT)}: bring it back, "
+                            f"for example by git restore {folder.parent.name}")
+    return found
 
 
 def find_chapter(number: str) -> Chapter:
@@ -141,7 +146,16 @@ def _find_parts(folder: Path) -> Iterator[Path]:
 
 def refuse_odd_files(chapter: Chapter, folder: Path) -> None:
     """Refuse an implementation that has, among its files, one that may have no end,
-    or a link that leads nowhere in place of one that a step is about."""
+    and what stands in place of a file of the starter and is none: a folder, a link
+    that leads nowhere, text of two bytes a character."""
+    for name in chapter.starter_files():
+        path = folder / name
+        if path.is_dir():
+            raise CannotRun(f"{place(path)} is a folder, where a file is expected: "
+                            "move it away")
+        if path.is_file() and _first_bytes(path) in (b"\xff\xfe", b"\xfe\xff"):
+            raise CannotRun(f"{place(path)} is saved as UTF-16, which compilers do not "
+                            "read: save it as UTF-8")
     for path in _find_parts(folder):
         what = describe_special(path)
         if not what and not leads_nowhere(path):
@@ -155,6 +169,11 @@ def refuse_odd_files(chapter: Chapter, folder: Path) -> None:
         if given:
             raise CannotRun(f"{place(path)} is a link to {path.readlink()}, which is "
                             f"not there: bring that back, or remove the link{again}")
+
+
+def _first_bytes(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(2)
 
 
 def missing(chapter: Chapter) -> str:

@@ -430,6 +430,8 @@ def test_cmake_error(implementation):
     assert verdict.kind == "configure", verdict
     assert verdict.line == mine.line_of(
         "CMakeLists.txt", "target_compile_feature(")
+    assert verdict.message == [
+        '(target_compile_feature): Unknown CMake command "target_compile_feature".']
     assert implementation("01").check().kind == "pass"  # and mended
 
 

@@ -177,7 +177,7 @@ def test_a_folder_whose_name_is_no_utf_8(tmp_path):
 
 @pytest.mark.parametrize("how", [
     '"$@" list <&-', '"$@" list >&-', '"$@" list 2>&-',
-    'PYTHONIOENCODING=ascii "$@" hint 01.3',
+    'PYTHONIOENCODING=ascii "$@" hint 01.3', 'PYTHONIOENCODING=nonsense "$@" list',
     'cd "$(dirname "$TORCH_ROOT")" && TORCH_ROOT=$(basename "$TORCH_ROOT") "$@" list',
     'unset HOME; "$@" list'])
 def test_streams_and_environments_that_are_odd(how):

@@ -119,6 +119,33 @@ def test_what_a_read_would_wait_for_is_named(tool, begun, what, name):
     assert "my/00_first_extension is the starter again" in tool("reset", "00").stdout
 
 
+@pytest.mark.parametrize("name", ["first_extension.cpp", "CMakeLists.txt"])
+@pytest.mark.parametrize("odd, said", [
+    ("folder", "a folder, where a file is expected: move it away"),
+    ("UTF-16", "saved as UTF-16, which compilers do not read: save it as UTF-8")])
+def test_what_is_no_source_is_named(tool, begun, odd, said, name):
+    text = (begun / name).read_text()
+    (begun / name).unlink()
+    if odd == "folder":
+        (begun / name).mkdir()
+    else:
+        (begun / name).write_text(text, encoding="UTF-16")
+    for words in (["check", "00"], ["check", "00", "--impl", begun]):
+        done = tool(*words)
+        assert (done.returncode, done.stderr) == (
+            2, f"workbook: my/00_first_extension/{name} is {said}\n"), (words, done)
+
+
+@pytest.mark.parametrize("name", ["chapters", "solutions"])
+def test_a_folder_of_the_workbook_that_is_gone_is_named(tool, checkout, name):
+    (checkout / name).rename(checkout / "kept")
+    done = tool("list")
+    (checkout / "kept").rename(checkout / name)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done
+    assert f"there is no {name}/00" in done.stderr and \
+        done.stderr.endswith(f": bring it back, for example by git restore {name}\n")
+
+
 def test_grade_names_what_a_read_would_wait_for(tool, tmp_path):
     solution = find_chapter("00").solution
     copy = tmp_path / "anna" / solution.name
@@ -407,9 +434,15 @@ while parent > 1:
 
 @pytest.mark.full
 def test_grade_survives_odd_names_links_and_results(tool, tmp_path):
-    """They cost only themselves: a loop of links; a name that begins like an option;
-    JSON behind a link, in a pipe, and in a file that has results."""
+    """They cost only themselves: a loop of links, and one that leads nowhere; a name
+    that begins like an option, and one that is empty; JSON behind a link, in a pipe,
+    and in a file that has results."""
     (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "-dangling").symlink_to("gone")
+    done = tool("grade", "--", "-dangling", cwd=tmp_path)
+    assert re.search("^-dangling +0/0 .*no chapter: -dangling is", done.stdout, re.M)
+    for words in (["grade", ""], ["grade", "loop", "--json", ""]):
+        assert tool(*words).stderr == "workbook: '' names no folder, and no file\n"
     solution = find_chapter("00").solution
     shutil.copytree(solution, tmp_path / "-p" / solution.name)
     kept, link = tmp_path / "kept.json", tmp_path / "link.json"

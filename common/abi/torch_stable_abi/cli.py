@@ -33,7 +33,8 @@ def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namesp
     rest: list[str] = []
     if "--" in words and getattr(module, "TAKES_COMMAND", False):
         words, rest = words[:words.index("--")], words[words.index("--") + 1:]
-    arguments = parser.parse_intermixed_args(words)
+    read = parser.parse_args if "--" in words else parser.parse_intermixed_args
+    arguments = read(words)
     arguments.command = rest
     return arguments
 

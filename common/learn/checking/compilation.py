@@ -76,7 +76,9 @@ def _find_cmake_error(source: Source, text: str) -> Finding:
         line = int(called[1]) if called else 1
         if called and called[2] == "project":
             blame_environment(text)
-    message = found[3].strip().splitlines() if found else [text.strip()]
+    message = re.sub(r":\n+ *", ": ", found[3], count=1).split("\n") \
+        if found else [text]
+    message = [line.strip() for line in message if line.strip()]
     return Finding("configure", message[:5], None,
                    (source.folder / "CMakeLists.txt", line), text)
 

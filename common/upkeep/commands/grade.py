@@ -33,7 +33,8 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
             mine = [given]
         else:
             mine = [given / name for name in names if os.path.isdir(given / name)]
-        who = place.parent.name if place.name in names else place.name
+        who = place.parent.name if place.name in names else \
+            place.name if mine else given.name
         found += [(who, names[p.name if p.name in names else place.name], p)
                   for p in mine] or [(who, "", given)]
     return found
@@ -113,6 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
     from base import processes
     processes.adopt_orphans()
     rows: list[dict] = []
+    if "" in (arguments.json, *arguments.folders):
+        raise CannotRun("'' names no folder, and no file")
     file = Path(arguments.json) if arguments.json else None
     if file:
         refuse_unwritable(file, "--json")
