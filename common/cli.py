@@ -9,7 +9,6 @@ import sys
 from types import ModuleType
 
 from base.project import BUILD, ROOT
-from base.requirements import install
 from torch_stable_abi.cli import describe, parse, run_to_status
 from torch_stable_abi.files import refuse_odd_folder
 from torch_stable_abi.libtorch.installed import torch_root
@@ -24,7 +23,7 @@ COMMANDS = {
 }
 
 ROOMS = ("learn", "upkeep", "torch_stable_abi")
-NEEDED = {"audit": "audit"}  # a command's set of requirements/
+WITHOUT_TORCH = ("audit",)  # which ./workbook runs in an environment of its own
 
 MANUAL = """\
 The LibTorch Stable ABI Workbook.
@@ -84,9 +83,8 @@ def run(words: list[str]) -> int:
         return 2
     module, arguments = parse_words(words)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    torch_root()
-    refuse_odd_folder(BUILD)
-    BUILD.mkdir(exist_ok=True)
-    if words and words[0] in NEEDED:
-        install(NEEDED[words[0]])
+    if not words or words[0] not in WITHOUT_TORCH:
+        torch_root()
+        refuse_odd_folder(BUILD)
+        BUILD.mkdir(exist_ok=True)
     return module.run(arguments)

@@ -22,7 +22,8 @@ from torch_abi_audit import inspect_package
 
 from base.project import ROOT
 from torch_stable_abi.audit import checks, subject
-from torch_stable_abi.commands.audit import text
+from torch_stable_abi.audit.findings import FAIL, WARN
+from torch_stable_abi.audit.formats import Result, as_text
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -32,6 +33,9 @@ torchvision==0.29.2 torchvision==0.28.0 torchaudio==2.11.0 torchaudio==2.10.0
 torchcodec==0.17.0 torchcodec==0.12.0 torchao==0.18.0 xformers==0.0.35
 vllm==0.33.0 vllm-gguf-plugin==0.0.5 humming-kernels==0.1.19 torch-quickfps==2.1.0
 zentorch==2.14.0.1 aphrodite-engine==0.24.1 torchrl==0.14.1 torch-harmonics==0.9.3
+torch-ans==0.4.0 torchmd-net-cpu==2.4.14 metatomic-torch metatensor-torch
+torch-c-dlpack-ext==0.1.5 fbgemm-gpu-cpu==1.9.0 executorch==1.5.1 bitsandbytes==0.50.2
+torchtext==0.18.0 pyg-lib torch-spex torchaudio==2.12.0 sgl-kernel natten
 """.split()
 
 
@@ -63,22 +67,25 @@ def of_another_tool(wheel: Path) -> str:
 
 def result(requirement: str, folder: Path) -> dict:
     wheel = fetched(requirement, folder)
-    one = subject.open_(str(wheel))
+    one = subject.open_subject(wheel, str(wheel))
     reports = checks.audit(one)
     name, version = requirement.split("==")
     if name == SHOWN:
-        (RESULTS / "audit.txt").write_text(text(one.name, reports) + "\n")
-    found: dict[str, list[str]] = {checks.FAIL: [], checks.WARN: []}
-    for line in [line for r in reports for line in r.lines]:
-        said = found.get(line.level, [line.text])
-        if line.text not in said:
-            said.append(line.text)
+        (RESULTS / "audit.txt").write_text(
+            as_text([Result(one.name, str(wheel), reports)]) + "\n")
+    found: dict[str, list[str]] = {FAIL: [], WARN: []}
+    for finding in [f for r in reports for f in r.findings]:
+        said = found.get(finding.level, [finding.text])
+        if finding.text not in said:
+            said.append(finding.text)
     floors = {r.floor for r in reports if r.floor}
-    requires = [t for t in one.requires if re.match(r"torch\b(?![\w-])", t)]
+    assert one.wheel
+    requires = [t for t in one.wheel.metadata.get_all("Requires-Dist", [])
+                if re.match(r"torch\b(?![\w-])", t)]
     return {
         "name": name, "version": version, "wheel": wheel.name,
         "floors": sorted(floors, key=numbers),
-        "unstable": any(r.unstable for r in reports),
+        "unstable": any(r.bound for r in reports),
         "requires": re.sub(r"[ ()]", "", requires[0]) if requires else "",
         "torch_abi_audit": of_another_tool(wheel), **found}
 

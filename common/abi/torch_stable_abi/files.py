@@ -59,6 +59,12 @@ def readable(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
+def printable(text: str) -> str:
+    """Return text in which what would move a terminal's cursor, or colour it, is
+    escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def refuse_special(path: Path, name: str = "") -> None:
     """Refuse what a read may wait for, or read, for ever."""
     if what := describe_special(path):

@@ -1,15 +1,21 @@
 """A shared library as its ELF file has it."""
 
+import contextlib
+import ctypes
 import io
+import mmap
 import re
 import struct
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.sections import NoteSection, Section
 
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.programs import CannotRun
@@ -19,23 +25,39 @@ EXECUTABLE_STACK, TEXT_RELOCATIONS = range(2)
 FOREIGN = {b"MZ": "a library of Windows", b"\xcf\xfa\xed\xfe": "one of macOS",
            b"\xca\xfe\xba\xbe": "one of macOS", b"!<ar": "a static library",
            b"vers": "a pointer of Git LFS"}
+MACHINES = {"x64": "x86_64", "AArch64": "aarch64"}  # as a wheel calls them
+STRING = re.compile(rb"[\x20-\x7e\n]{3,}")
+LONGEST_STRING = 2**14  # a schema is shorter; PTX is longer
+# The levels of x86-64 that a library may say that it needs, a bit each.
+X86_64_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+
+
+class Foreign(CannotRun):
+    """A library of another system."""
 
 
 @dataclass
 class Library:
     name: str
     machine: str = ""
+    soname: str = ""
     needed: list[str] = field(default_factory=list)
     rpath: list[str] = field(default_factory=list)
     imports: dict[str, bool] = field(default_factory=dict)  # whether it is weak
+    versioned: set[str] = field(default_factory=set)  # imports, whose library is named
     exports: dict[str, int] = field(default_factory=dict)  # its binding
     inner: list[str] = field(default_factory=list)  # what registers ops
     versions: dict[str, set[str]] = field(default_factory=dict)
     strings: set[str] = field(default_factory=set)
     flags: set[int] = field(default_factory=set)
     cuda: list[str] = field(default_factory=list)
+    instructions: str = ""  # the level of x86-64 that it says it needs
     debug: bool = False
     stripped: bool = True  # of the names that only a debugger needs
+
+    @property
+    def file(self) -> str:
+        return self.name.rsplit("/", 1)[-1]
 
     @property
     def shims(self) -> dict[str, bool]:
@@ -46,25 +68,35 @@ class Library:
 
 
 def refuse_foreign(name: str, data: bytes) -> None:
-    """Refuses what does not begin as an ELF file does."""
+    """Refuse what does not begin as an ELF file does."""
     if data[:4] != b"\x7fELF":
         what = next((what for magic, what in FOREIGN.items()
                      if data.startswith(magic)), "no ELF file")
-        raise CannotRun(f"{name} is {what}; an audit is of Linux's .so")
+        kind = Foreign if what.endswith(("Windows", "macOS")) else CannotRun
+        raise kind(f"{name} is {what}; an audit is of Linux's .so")
 
 
-def read(name: str, data: bytes) -> Library:
-    refuse_foreign(name, data)
+def read_file(name: str, path: Path) -> Library:
+    """Read a library. Its file is mapped, so that a large one takes little memory."""
+    with open(path, "rb") as file:
+        refuse_foreign(name, file.read(4))
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return read(name, data)
+
+
+def read(name: str, data: bytes | mmap.mmap) -> Library:
+    refuse_foreign(name, data[:4])
     try:
         return _read(name, data)
     except (ELFError, struct.error, ValueError, KeyError, AttributeError,
-            AssertionError, TypeError, UnicodeError, OverflowError) as error:
+            AssertionError, TypeError, UnicodeError, OverflowError, IndexError,
+            RecursionError, OSError) as error:
         raise CannotRun(f"{name} is damaged, or was cut off: "
                         f"{str(error) or type(error).__name__}") from None
 
 
-def _read(name: str, data: bytes) -> Library:
-    elf = ELFFile(io.BytesIO(data))
+def _read(name: str, data: bytes | mmap.mmap) -> Library:
+    elf = ELFFile(data if isinstance(data, mmap.mmap) else io.BytesIO(data))
     if elf.elfclass != 64 or not elf.little_endian:
         raise CannotRun(f"{name} is for a {elf.get_machine_arch()} of "
                         f"{elf.elfclass} bits; torch has none")
@@ -79,37 +111,55 @@ def _read(name: str, data: bytes) -> Library:
     for segment in elf.iter_segments("PT_GNU_STACK"):
         if not segment["p_flags"] & 1:
             library.flags.discard(EXECUTABLE_STACK)
+    versions: dict[int, str] = {}  # an index of .gnu.version: the library that has it
     for section in elf.iter_sections():
-        if isinstance(section, DynamicSection):
-            _dynamic(library, section)
-        elif isinstance(section, GNUVerNeedSection):
+        if isinstance(section, GNUVerNeedSection):
             for needed, entries in section.iter_versions():
-                library.versions.setdefault(needed.name, set()).update(
-                    entry.name for entry in entries)
-        elif section.name == ".dynsym":
-            _symbols(library, section.data(),
-                     elf.get_section(section["sh_link"]).data())
-        elif section.name == ".strtab":
-            library.stripped = False
-            library.inner = [name.decode() for name in section.data().split(b"\0")
-                             if b"STABLE_TORCH_LIBRARY" in name]
-        elif section.name == ".nv_fatbin":
-            library.cuda = architectures(section.data())
-        elif section.name.startswith(".debug_info"):
-            library.debug = True
-        elif section["sh_type"] == "SHT_PROGBITS" and \
-                section["sh_flags"] & 7 in (2, 3):  # in memory, no code
-            text = section.data()
-            library.strings |= {m[0].decode() for m in re.finditer(
-                rb"[\x20-\x7e\n]{3,}", text) if text[m.end():m.end() + 1] == b"\0"}
+                for entry in entries:
+                    library.versions.setdefault(needed.name, set()).add(entry.name)
+                    versions[entry["vna_other"]] = needed.name
+    indices = elf.get_section_by_name(".gnu.version")
+    for section in elf.iter_sections():
+        if section.name == ".dynsym":
+            _read_symbols(library, section.data(),
+                          elf.get_section(section["sh_link"]).data(),
+                          indices.data() if indices else b"", versions)
+        else:
+            _read_section(library, section, data)
     return library
 
 
-def _dynamic(library: Library, section: DynamicSection) -> None:
+def _read_section(library: Library, section: Section,
+                  data: bytes | mmap.mmap) -> None:
+    if isinstance(section, DynamicSection):
+        _read_dynamic(library, section)
+    elif section.name == ".strtab":
+        library.stripped = False
+        library.inner = [name.decode() for name in section.data().split(b"\0")
+                         if b"STABLE_TORCH_LIBRARY" in name]
+    elif section.name == ".nv_fatbin":
+        library.cuda = find_architectures(
+            data, section["sh_offset"], section["sh_offset"] + section["sh_size"])
+    elif isinstance(section, NoteSection) and section.name == ".note.gnu.property":
+        library.instructions = _read_instructions(section.data())
+    elif section.name.startswith(".debug_info"):
+        library.debug = True
+    elif section["sh_type"] == "SHT_PROGBITS" and \
+            section["sh_flags"] & 7 in (2, 3):  # in memory, no code
+        start = section["sh_offset"]
+        with memoryview(data) as whole, whole[start:start + section["sh_size"]] as text:
+            library.strings |= {m[0].decode() for m in STRING.finditer(text)
+                                if bytes(text[m.end():m.end() + 1]) == b"\0"
+                                and m.end() - m.start() < LONGEST_STRING}
+
+
+def _read_dynamic(library: Library, section: DynamicSection) -> None:
     for tag in section.iter_tags():
         kind, value = tag.entry.d_tag, tag.entry.d_val
         if kind == "DT_NEEDED":
             library.needed.append(tag.needed)
+        elif kind == "DT_SONAME":
+            library.soname = tag.soname
         elif kind in ("DT_RPATH", "DT_RUNPATH"):
             text = tag.rpath if kind == "DT_RPATH" else tag.runpath
             library.rpath += [p for p in text.split(":") if p]
@@ -117,30 +167,44 @@ def _dynamic(library: Library, section: DynamicSection) -> None:
             library.flags.add(TEXT_RELOCATIONS)
 
 
-def _symbols(library: Library, table: bytes, names: bytes) -> None:
+def _read_symbols(library: Library, table: bytes, names: bytes, indices: bytes,
+                  versions: dict[int, str]) -> None:
     # By hand: pyelftools takes 0.2 ms for each, and there may be 100,000.
-    for at, info, other, index, *_ in struct.iter_unpack("<IBBHQQ", table):
+    for i, (at, info, other, section, *_) in enumerate(
+            struct.iter_unpack("<IBBHQQ", table)):
         name = names[at:names.index(b"\0", at)].decode()
         bind, visibility = info >> 4, other & 3
         if not name or bind == LOCAL:
             continue
-        if index == 0:
+        if section == 0:
             library.imports[name] = bind == WEAK
+            version, = struct.unpack_from("<H", indices, 2 * i) if indices else (0,)
+            if version & 0x7fff in versions:
+                library.versioned.add(name)
         elif visibility in (0, 3):  # default, protected
             library.exports[name] = bind
 
 
-def architectures(fatbin: bytes) -> list[str]:
-    """["sm_90a", "compute_120"]: those that CUDA code was compiled for. The
+def _read_instructions(note: bytes) -> str:
+    """Return the highest level of x86-64 in GNU_PROPERTY_X86_ISA_1_NEEDED, of the
+    x86-64 psABI, section "Program property"."""
+    found = re.search(rb"\x02\x80\x00\xc0\x04\x00\x00\x00(.{4})", note, re.S)
+    needed = int.from_bytes(found[1], "little") if found else 0
+    return next((name for bit, name in reversed(list(enumerate(X86_64_LEVELS)))
+                 if needed & 1 << bit), "")
+
+
+def find_architectures(data: bytes | mmap.mmap, start: int, stop: int) -> list[str]:
+    """Return ["sm_90a", "compute_120"]: those that CUDA code was compiled for. The
     format is not documented: checked with the output of nvcc 13.0."""
-    found, start = set(), 0
-    while (start := fatbin.find(b"\x50\xed\x55\xba", start)) >= 0:
-        _, _, header, size = struct.unpack_from("<IHHQ", fatbin, start)
-        at, end = start + header, min(start + header + size, len(fatbin) - 48)
+    found = set()
+    while (start := data.find(b"\x50\xed\x55\xba", start, stop)) >= 0:
+        _, _, header, size = struct.unpack_from("<IHHQ", data, start)
+        at, end = start + header, min(start + header + size, stop - 48)
         while at < end:
-            kind, _, header, size = struct.unpack_from("<HHIQ", fatbin, at)
-            number, = struct.unpack_from("<I", fatbin, at + 28)
-            flags, = struct.unpack_from("<Q", fatbin, at + 40)
+            kind, _, header, size = struct.unpack_from("<HHIQ", data, at)
+            number, = struct.unpack_from("<I", data, at + 28)
+            flags, = struct.unpack_from("<Q", data, at + 40)
             suffix = "a" if flags & 0x100000 else "f" if flags & 0x200000 else ""
             found.add((number, suffix, "compute" if kind == 1 else "sm"))
             if header + size == 0:
@@ -151,11 +215,23 @@ def architectures(fatbin: bytes) -> list[str]:
 
 
 def demangle(names: list[str]) -> list[str]:
-    """Return the names as C++ writes them, by c++filt, which comes with every
-    compiler."""
-    try:
+    """Return the names as C++ writes them: by libstdc++, else by c++filt; where neither
+    is, as they are."""
+    with contextlib.suppress(OSError, AttributeError):
+        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+        function.restype = ctypes.c_void_p
+        return list(_demangle(names, function))
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
         return subprocess.run(["c++filt"], input="\n".join(names), text=True,
                               capture_output=True, check=True).stdout.split("\n")
-    except FileNotFoundError:
-        raise CannotRun("c++filt is missing: sudo apt-get install binutils") \
-            from None
+    return names
+
+
+def _demangle(names: list[str], function) -> Iterator[str]:
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+    status = ctypes.c_int()
+    for name in names:
+        text = function(name.encode(), None, None, ctypes.byref(status))
+        yield ctypes.string_at(text).decode(errors="replace") if text else name
+        free(text)

@@ -1,87 +1,224 @@
 """The subject of an audit: a library, a wheel, or a folder such as a Hub variant."""
 
+import contextlib
+import errno
+import hashlib
+import json
 import re
+import shutil
+import struct
+import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
 from torch_stable_abi.audit import elf
-from torch_stable_abi.files import DAMAGED_ZIP, read_json, refuse_special
+from torch_stable_abi.files import DAMAGED_ZIP, describe_special, refuse_special
 from torch_stable_abi.programs import CannotRun
 
 LIBRARY = re.compile(r".*\.(so(\.\d+)*|pyd|dylib|dll)", re.S)
-VARIANT = re.compile(r"torch-stable-abi(\d)(\d+)-(\w+)-(\w+)-(\w+)")
+MOST_BYTES = 2**34  # unpacked, of a wheel or a folder: more is an error or an attack
+MOST_FILES = 10**5
+# The name of a Hub variant's folder, and of one that is meant to be.
+VARIANT = re.compile(
+    r"torch-stable-abi(?P<torch>\d\d+)-(?P<backend>[a-z]+\d*)-(?P<machine>\w+)-"
+    r"(?P<system>linux)|"
+    r"(?:torch|tvm-ffi)\d+(?:-cxx(?:11|98))?-[a-z]+\d*-\w+-\w+|"
+    r"torch-[a-z]+|torch-universal")
+LIKE_VARIANT = re.compile(r"(torch|tvm-ffi)[\w.-]*-(x86_64|aarch64)[\w.-]*")
+
+
+@dataclass
+class Wheel:
+    """What a wheel says of itself, in its name and in its .dist-info."""
+    tags: list[tuple[str, str, str]]
+    name: str
+    version: str
+    folders: list[str] = field(default_factory=list)  # that end in .dist-info
+    metadata: Message = field(default_factory=Message)
+    says: list[str] = field(default_factory=list)  # the tags in its file WHEEL
+    record: dict[str, str] | None = None  # {file: hash}, as RECORD has them
 
 
 @dataclass
 class Subject:
     name: str
     libraries: list[elf.Library] = field(default_factory=list)
-    tags: list[tuple[str, str, str]] = field(default_factory=list)  # of a wheel
-    requires: list[str] = field(default_factory=list)  # as "torch>=2.10"
-    variant: str = ""  # the name of a Hub variant's folder
-    id: str = ""  # and what its metadata.json calls the package
+    foreign: list[str] = field(default_factory=list)  # what is for another system
+    damaged: list[str] = field(default_factory=list)  # why, of each that cannot be read
     namespaces: set[str] = field(default_factory=set)  # after torch.ops. in .py
+    python: dict[str, str] = field(default_factory=dict)  # {file: text}
+    sums: dict[str, bytes] = field(default_factory=dict)  # {file: its SHA-256}
+    wheel: Wheel | None = None
+    variant: str = ""  # the name of a Hub variant's folder
+    metadata: object = None  # what its metadata.json holds; an error's text, if none
+
+    @property
+    def tags(self) -> list[tuple[str, str, str]]:
+        return self.wheel.tags if self.wheel else []
+
+    @property
+    def id(self) -> str:
+        """What metadata.json calls the package."""
+        found = self.metadata.get("id") if isinstance(self.metadata, dict) else ""
+        return found if isinstance(found, str) else ""
 
 
-def open_(given: str) -> Subject:
+def find_subjects(given: str) -> Iterator[Subject | CannotRun]:
+    """Yield what a path names: a library, a wheel, a folder of libraries; or each
+    variant of a Hub repository, or of its build folder. In place of one that cannot be
+    read, yield why."""
     path = Path(given)
+    for folder in _find_variants(path) or [path]:
+        try:
+            yield open_subject(folder, given if folder == path else str(folder))
+        except CannotRun as error:
+            yield error
+
+
+def _find_variants(path: Path) -> list[Path]:
+    """Return the variants in a repository, or in its build folder."""
+    for folder in (path / "build", path):
+        with contextlib.suppress(OSError):
+            found = [] if _is_variant(path) else sorted(
+                p for p in folder.iterdir() if p.is_dir() and _is_variant(p))
+            if found:
+                return found
+    return []
+
+
+def _is_variant(folder: Path) -> bool:
+    return (folder / "metadata.json").exists() or \
+        LIKE_VARIANT.fullmatch(folder.name) is not None
+
+
+def open_subject(path: Path, given: str) -> Subject:
     if path.is_dir():
-        return _folder(path)
+        return _open_folder(path)
     if not path.exists():
         raise CannotRun(f"there is no file {given}")
     refuse_special(path, given)
     if path.suffix == ".whl":
-        return _wheel(path)
-    with open(path, "rb") as file:  # what is no library may be too large to be read
-        elf.refuse_foreign(path.name, file.read(4))
-    return Subject(path.name, [elf.read(path.name, path.read_bytes())])
+        return _open_wheel(path)
+    return Subject(path.name, [elf.read_file(path.name, path)])
 
 
-def _fill(subject: Subject, names: list[str],
-          read: Callable[[str], bytes]) -> Subject:
-    for name in sorted(names):
-        if LIBRARY.fullmatch(name):
-            subject.libraries.append(elf.read(name, read(name)))
-        elif name.endswith(".py"):
-            subject.namespaces |= set(re.findall(
-                r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
-                r"([a-z_]\w*)", read(name).decode(errors="replace")))
-    if not subject.libraries:
-        raise CannotRun(f"{subject.name} holds no library: no file that ends in .so")
+def _add_file(subject: Subject, name: str, path: Path) -> None:
+    """Add a file of a wheel or a folder, which lies at `path`."""
+    if LIBRARY.fullmatch(name):
+        try:
+            subject.libraries.append(elf.read_file(name, path))
+        except elf.Foreign as error:
+            subject.foreign.append(str(error))
+        except CannotRun as error:
+            subject.damaged.append(str(error))
+    elif name.endswith(".py") and path.stat().st_size < 2**22:
+        text = path.read_bytes().decode(errors="replace")
+        subject.python[name] = text
+        subject.namespaces |= set(re.findall(
+            r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
+            r"([a-z_]\w*)", text))
+    with open(path, "rb") as file:
+        subject.sums[name] = _sum(file.read)
+
+
+def _sum(read: Callable[[int], bytes]) -> bytes:
+    digest = hashlib.sha256()
+    while block := read(2**20):
+        digest.update(block)
+    return digest.digest()
+
+
+def _open_folder(path: Path) -> Subject:
+    subject = Subject(path.resolve().name)
+    if _is_variant(path):
+        subject.variant = subject.name
+        subject.metadata = _read_metadata(path / "metadata.json")
+    files = [p for p in sorted(path.rglob("*"))
+             if "__pycache__" not in p.parts and p.suffix != ".pyc"]
+    if len(files) > MOST_FILES:
+        raise CannotRun(f"{path} holds more than {MOST_FILES} files: name a library, a "
+                        "wheel, or the folder of a variant")
+    for file in files:
+        if describe_special(file) or not file.is_file() or \
+                file.is_symlink() and not subject.variant:
+            continue
+        name = str(file.relative_to(path))
+        _add_file(subject, name, file)
+    if not (subject.libraries or subject.foreign or subject.damaged or subject.variant):
+        raise CannotRun(f"{path} holds no library: no file that ends in .so")
     return subject
 
 
-def _folder(path: Path) -> Subject:
-    subject = Subject(path.name or str(path))
-    if (path / "metadata.json").exists() or VARIANT.fullmatch(path.name):
-        subject.variant = path.name
-        subject.id = read_json(path / "metadata.json").get("id", "")
-    return _fill(subject, [
-        str(p.relative_to(path)) for p in path.rglob("*")
-        if p.is_file() and not p.is_symlink()], lambda n: (path / n).read_bytes())
-
-
-def _wheel(path: Path) -> Subject:
-    parts = path.stem.split("-")
-    if len(parts) not in (5, 6):
-        raise CannotRun(f"{path.name} is no name of a wheel: expected "
-                        "NAME-VERSION-PYTHON-ABI-PLATFORM.whl")
-    python, abi, platform = parts[-3:]
-    subject = Subject(path.name, tags=[
-        (p, a, f) for p in python.split(".") for a in abi.split(".")
-        for f in platform.split(".")])
+def _read_metadata(path: Path) -> object:
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            for name in names:
-                if re.fullmatch(r"[^/]+\.dist-info/METADATA", name):
-                    text = archive.read(name).decode(errors="replace")
-                    subject.requires = Parser().parsestr(text).get_all(
-                        "Requires-Dist", [])
-            return _fill(subject, names, archive.read)
-    except DAMAGED_ZIP as error:
+        refuse_special(path)
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return "there is no metadata.json"
+    except (ValueError, RecursionError) as error:
+        return f"metadata.json is no JSON: {error}"
+
+
+def _open_wheel(path: Path) -> Subject:
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename:
+        raise CannotRun(f"{path.name} is no name of a wheel: expected "
+                        "NAME-VERSION-PYTHON-ABI-PLATFORM.whl") from None
+    python, abi, platform = path.stem.split("-")[-3:]
+    wheel = Wheel([(p, a, f) for p in python.split(".") for a in abi.split(".")
+                   for f in platform.split(".")], str(name), str(version))
+    subject = Subject(path.name, wheel=wheel)
+    try:
+        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+            entries = [e for e in archive.infolist() if not e.is_dir()]
+            if sum(e.file_size for e in entries) > MOST_BYTES or \
+                    len(entries) > MOST_FILES:
+                raise CannotRun(f"{path.name} is refused: unpacked it has more than "
+                                f"{MOST_FILES} files or {MOST_BYTES >> 30} GiB")
+            for entry in sorted(entries, key=lambda e: e.filename):
+                _add_entry(subject, wheel, archive, entry, Path(folder, "file"))
+    except (*DAMAGED_ZIP, OSError, struct.error) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # of the disk; EINVAL is of an offset below 0
         raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
             from None
+    return subject
+
+
+def _add_entry(subject: Subject, wheel: Wheel, archive: zipfile.ZipFile,
+               entry: zipfile.ZipInfo, path: Path) -> None:
+    """Add a file of a wheel. It is unpacked to `path`, since a library is mapped."""
+    name = entry.filename
+    if LIBRARY.fullmatch(name) or name.endswith(".py"):
+        with archive.open(entry) as source, open(path, "wb") as file:
+            shutil.copyfileobj(source, file, 2**20)
+        _add_file(subject, name, path)
+        return
+    with archive.open(entry) as source:
+        if not (found := re.fullmatch(r"([^/]+\.dist-info)/(\w+)", name)):
+            subject.sums[name] = _sum(source.read)
+            return
+        data = source.read(2**24)
+    subject.sums[name] = hashlib.sha256(data).digest()
+    wheel.folders = sorted({*wheel.folders, found[1]})
+    text = data.decode(errors="replace")
+    if found[2] == "METADATA":
+        wheel.metadata = Parser().parsestr(text)
+    elif found[2] == "WHEEL":
+        wheel.says = Parser().parsestr(text).get_all("Tag", [])
+    elif found[2] == "RECORD":
+        wheel.record = dict(_read_record(text))
+
+
+def _read_record(text: str) -> Iterator[tuple[str, str]]:
+    import csv
+    with contextlib.suppress(csv.Error):
+        for row in csv.reader(text.splitlines()):
+            if row:
+                yield row[0], row[1] if len(row) > 1 else ""

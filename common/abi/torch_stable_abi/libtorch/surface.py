@@ -22,6 +22,7 @@ from torch_stable_abi.schemas import schema
 
 FILE = Path(__file__).with_name("surface.json")
 NAMES = Path(__file__).with_name("names.tsv")
+KEYS = Path(__file__).with_name("dispatch_keys.txt")
 COLUMNS = ("name", "kind", "header", "headers", "target", "define")
 
 
@@ -69,6 +70,13 @@ def is_shim(symbol: str) -> bool:
     """Tells a function of the C shim, of a version known or not."""
     return symbol in functions() or \
         re.match(r"(aoti_)?torch_[a-z]", symbol) is not None
+
+
+@functools.cache
+def dispatch_keys() -> frozenset[str]:
+    """Return the keys that a registration may name. They are the same from 2.9 to
+    2.15: `record` asks each libtorch."""
+    return frozenset(KEYS.read_text().split())
 
 
 def since(function: str) -> str | None:

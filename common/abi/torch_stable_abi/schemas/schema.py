@@ -42,6 +42,56 @@ def is_refused_by_compile(text: str) -> bool:
         _type(r) != "Tensor" for r in _split(returns)))
 
 
+# The types that torch/csrc/jit/frontend/schema_type_parser.cpp knows by name.
+TYPES = {"Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Layout",
+         "MemoryFormat", "Device", "Generator", "Scalar", "complex", "Stream",
+         "Storage", "SymFloat", "SymBool", "QScheme", "Quantizer", "Dimname",
+         "ConstQuantizerPtr", "DeviceIndex", "Capsule", "Any", "AnyClassType",
+         "AnyEnumType", "Dict", "Union", "Future", "Await", "RRef", "NoneType", "None"}
+# Those that libtorch refuses to put into a slot; docs/02 has the experiments.
+WITHOUT_SLOT = {"Scalar", "complex", "Stream", "Storage", "SymFloat", "SymBool",
+                "QScheme", "Any", "Dict", "Future", "RRef", "AnyEnumType"}
+# A type, of others or with an alias in parentheses; a name; a default.
+_ARGUMENT = re.compile(
+    r"(?P<type>[A-Z_a-z][\w.]*)( *(\([^()]*(\([^()]*\))*[^()]*\)|[\[\]\d?!]))*"
+    r"( *(?P<name>[A-Za-z_]\w*))?( *= *(?P<default>.*))?", re.S)
+
+
+def find_fault(text: str) -> str:
+    """Return why libtorch's parser refuses a schema, or "" if it is not known to: a
+    missing comma, a type that is none. Tuples, and texts as defaults, are not
+    judged."""
+    if "'" in text or '"' in text:
+        return ""
+    try:
+        arguments, returns = _halves(text[text.index("("):])
+    except (StopIteration, ValueError):
+        return "its parentheses do not match"
+    for part in _split(arguments):
+        if part in ("*", "...") or part.startswith("("):
+            continue
+        found = _ARGUMENT.fullmatch(part)
+        if not found or not found["name"]:
+            return f"{part!r} is no type and name"
+        if found["type"] not in TYPES and "." not in found["type"]:
+            return f"{found['type']!r} is no type"
+    for part in _split(returns):
+        found = _ARGUMENT.fullmatch(part)
+        if part != "..." and not (found and (
+                found["type"] in TYPES or "." in found["type"])):
+            return f"{part!r} is no type"
+    return ""
+
+
+def types_that_cannot_cross(text: str) -> list[str]:
+    """Return the types of a schema that have no form in a slot. A value that is None,
+    and an empty list, pass with any type."""
+    arguments, returns = _halves(text[text.index("("):])
+    return [found["type"] for part in [*_split(arguments), *_split(returns)]
+            if (found := re.match(r"(?P<type>\w+)", part))
+            and found["type"] in WITHOUT_SLOT]
+
+
 def differences(declared: Types, schema: Types) -> list[str]:
     """Return what is wrong with the declaration, a line each; [] if it fits."""
     found = _differences("argument", declared.arguments, schema.arguments,

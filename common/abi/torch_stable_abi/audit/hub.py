@@ -1,0 +1,197 @@
+"""A variant of a Hub kernel, against the Hub's rules, as chapter 08 has them."""
+
+import ast
+import base64
+import re
+import sys
+
+from torch_stable_abi.audit.elf import MACHINES, Library
+from torch_stable_abi.audit.findings import FAIL, OK, WARN, Report, names
+from torch_stable_abi.audit.platforms import find_policy
+from torch_stable_abi.audit.subject import VARIANT, Subject
+from torch_stable_abi.libtorch.versions import numbers
+
+REQUIRED = {"name": str, "id": str, "version": int, "license": str,
+            "python-depends": list, "backend": dict}
+BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
+# What a kernel may import besides the standard library, torch and itself: the name in
+# python-depends, the module, and the backend, if it is of one.
+DEPENDS = {"einops": ("einops", ""), "helion": ("helion", ""),
+           "tvm-ffi": ("tvm_ffi", ""), "nvidia-cutlass-dsl": ("cutlass", "cuda"),
+           "onednn": ("onednn", "xpu"), "nki": ("nki", "neuron")}
+NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
+PYTHON_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NEWEST_MANYLINUX, NEWEST_PYTHON = (2, 28), (3, 9)
+
+
+def check_variant(subject: Subject, reports: list[Report], floor: str | None,
+                  report: Report) -> None:
+    name = VARIANT.fullmatch(subject.variant)
+    if not name:
+        report.add("variant-name", FAIL, f"{subject.variant} is no name of a variant: "
+                   "the loader passes it over. One is torch-stable-abi210-cpu-x86_64-"
+                   "linux")
+    _check_metadata(subject, report)
+    backend = (name["backend"] if name else None) or ""
+    if name and name["torch"]:
+        target = f"{name['torch'][0]}.{name['torch'][1:]}"
+        if floor:
+            report.add("variant-libtorch",
+                       OK if numbers(floor) <= numbers(target) else FAIL,
+                       f"says libtorch {target}, and needs {floor}")
+        wrong = {MACHINES.get(lib.machine, lib.machine)
+                 for lib in subject.libraries} - {name["machine"]}
+        if wrong:
+            report.add("variant-machine", FAIL,
+                       f"says {name['machine']}, and holds {names(wrong)}")
+    if subject.libraries:
+        _check_platform(subject, reports, report)
+        _check_module(subject, report)
+        if backend:
+            _check_backend(subject, backend, report)
+    _check_imports(subject, report)
+
+
+def _check_metadata(subject: Subject, report: Report) -> None:
+    found = subject.metadata
+    if not isinstance(found, dict):
+        text = found if isinstance(found, str) and "metadata.json" in found else \
+            f"metadata.json holds {type(found).__name__}, where an object is expected"
+        report.add("variant-metadata", FAIL, text)
+        return
+    wrong = [f"it lacks {key}" if key not in found else f"{key} is "
+             f"{found[key]!r:.40}, where {kind.__name__} is expected"
+             for key, kind in REQUIRED.items()
+             if not isinstance(found.get(key), kind) or found.get(key) is True]
+    if not wrong:
+        if not NAME.fullmatch(found["name"]):
+            wrong.append(f"the name {found['name']!r} is not of small letters, digits "
+                         "and hyphens")
+        if not PYTHON_NAME.fullmatch(found["id"]):
+            wrong.append(f"the id {found['id']!r} is no name in Python")
+        backend = found["backend"].get("type")
+        if backend not in BACKENDS:
+            wrong.append(f"backend.type is {backend!r}, and no backend of the Hub")
+        wrong += [f"python-depends has {name!r}, which the Hub does not admit" + (
+            f" for {backend}" if name in DEPENDS else "")
+            for name in map(str, found["python-depends"])
+            if DEPENDS.get(name, ("", "none"))[1] not in ("", backend)]
+    for text in wrong:
+        report.add("variant-metadata", FAIL, f"metadata.json: {text}")
+    _check_digest(subject, found.get("digest"), report)
+
+
+def _check_digest(subject: Subject, digest, report: Report) -> None:
+    if digest is None:
+        report.add("variant-digest", WARN, "metadata.json has no digest, which the Hub "
+                   "asks for: nobody can tell whether the files are yours")
+        return
+    files = digest.get("files") if isinstance(digest, dict) else None
+    if not isinstance(files, dict) or digest.get("algorithm") != "sha256":
+        report.add("variant-digest", FAIL, "the digest of metadata.json is not "
+                   '{"algorithm": "sha256", "files": {...}}')
+        return
+    there = {name: base64.b64encode(sum).decode() for name, sum in subject.sums.items()
+             if name not in ("metadata.json", "metadata.json.sigstore")}
+    wrong = [f"{n} is another one" for n in files
+             if n in there and files[n] != there[n]]
+    wrong += [f"{n} is not here" for n in files if n not in there]
+    wrong += [f"it does not have {n}" for n in there if n not in files]
+    if wrong:
+        report.add("variant-digest", FAIL, "the digest is not of these files: "
+                   f"{wrong[0]}" + (f" and {len(wrong) - 1} more" if wrong[1:] else ""),
+                   wrong)
+
+
+def _check_platform(subject: Subject, reports: list[Report], report: Report) -> None:
+    policy = find_policy(subject.libraries)
+    if policy:
+        good = not policy.name.startswith("linux") and \
+            numbers(policy.name)[:2] <= NEWEST_MANYLINUX
+        report.add("variant-manylinux", OK if good else FAIL,
+                   f"the Hub takes manylinux_2_28; this needs {policy.name}")
+    pythons = [r.python for r in reports if r.python not in ("any", "")]
+    if any(p == "one" or numbers(p) > NEWEST_PYTHON for p in pythons):
+        report.add("variant-python", FAIL,
+                   "the Hub takes the limited API of 3.9 or older")
+
+
+def _check_module(subject: Subject, report: Report) -> None:
+    """Look for the module that _ops.py imports, by its file and its PyInit."""
+    if not subject.id:
+        return
+    file = f"{subject.id}.abi3.so"
+    module = next((lib for lib in subject.libraries if lib.name == file), None)
+    if module is None:
+        report.add("variant-module", FAIL, f"there is no {file}, which Python imports; "
+                   f"there is {names(lib.name for lib in subject.libraries)}")
+    elif f"PyInit_{subject.id}" not in module.exports:
+        other = [n for n in module.exports if n.startswith("PyInit_")]
+        report.add("variant-module", FAIL, f"{file} has no PyInit_{subject.id}" + (
+            f" but {names(other)}" if other else "") + ": Python does not import it")
+
+
+def _check_backend(subject: Subject, backend: str, report: Report) -> None:
+    kind = {"cu": "cuda", "xpu": "xpu", "rocm": "rocm", "cann": "cann"}.get(
+        re.sub(r"\d+$", "", backend), re.sub(r"\d+$", "", backend))
+    said = subject.metadata.get("backend") if isinstance(subject.metadata, dict) else 0
+    type = said.get("type") if isinstance(said, dict) else None
+    if isinstance(type, str) and type != kind:
+        report.add("variant-backend", FAIL, f"the folder says {backend}, and "
+                   f"metadata.json {type}")
+    gpu = [lib.name for lib in subject.libraries if _is_for_gpu(lib)]
+    if kind == "cpu" and gpu:
+        report.add("variant-backend", FAIL, f"says cpu, and {gpu[0]} needs CUDA")
+    if kind != "cuda":
+        return
+    if not gpu:
+        report.add("variant-backend", FAIL,
+                   f"says {backend}, and no library in it has code for a GPU")
+    major = re.sub(r"\D", "", backend)[:-1]
+    other = sorted({n for lib in subject.libraries for n in lib.needed
+                    if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", n))
+                    and m[1] != major})
+    if other:
+        report.add("variant-backend", FAIL, f"says {backend}, and needs {names(other)}")
+
+
+def _is_for_gpu(library: Library) -> bool:
+    return bool(library.cuda) or any(
+        re.match(r"lib(cudart|torch_cuda|c10_cuda)\b", n) for n in library.needed)
+
+
+def _check_imports(subject: Subject, report: Report) -> None:
+    """Find imports of the package by its name, and of what the Hub does not admit."""
+    metadata = subject.metadata if isinstance(subject.metadata, dict) else {}
+    listed = metadata.get("python-depends")
+    admitted = {DEPENDS[n][0] for n in listed if isinstance(n, str) and n in DEPENDS} \
+        if isinstance(listed, list) else set()
+    own = {subject.id, "_ops", str(metadata.get("name", "")).replace("-", "_")} | {
+        name.split("/")[0].removesuffix(".py") for name in subject.python}
+    if subject.python and "__init__.py" not in subject.python and not any(
+            re.fullmatch(r"[^/]+/__init__\.py", n) for n in subject.python):
+        report.add("variant-imports", FAIL, "there is no __init__.py")
+    for name, text in sorted(subject.python.items()):
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            report.add("variant-imports", FAIL, f"{name}: Python cannot read it: "
+                       f"{error}")
+            continue
+        for module, line in _find_imports(tree):
+            if module in own:
+                report.add("variant-imports", FAIL, f"{name}:{line} imports {module} "
+                           "by its name, which finds another one or none: from . "
+                           "import")
+            elif module not in {"torch", *admitted, *sys.stdlib_module_names}:
+                report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
+                           "which is not of the standard library, torch or "
+                           "python-depends")
+
+
+def _find_imports(tree: ast.AST):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.name.split(".")[0], node.lineno) for a in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.split(".")[0], node.lineno

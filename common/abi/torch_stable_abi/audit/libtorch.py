@@ -1,0 +1,118 @@
+"""What a library takes of libtorch, and of others, by the names of its symbols."""
+
+import re
+
+from torch_stable_abi.audit import elf
+from torch_stable_abi.audit.elf import Library
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, names
+from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.libtorch.versions import numbers
+
+# A namespace of libtorch's C++ in a mangled name, but not one of the stable ABI.
+UNSTABLE = re.compile(
+    r"N[rVK]*(2at|3c10|5torch(?!6stable|10headeronly)|6caffe2)")
+# Libraries whose every name is known, if it is looked up by version or as below.
+KNOWN = re.compile(
+    r"lib(torch|torch_cpu|torch_cuda|torch_hip|torch_python|c10|c10_cuda|c10_hip|stdc\+\+"
+    r"|gcc_s|m|c|dl|rt|pthread|util|gomp|cuda|cudart|cublas|cublasLt|cufft|curand"
+    r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
+# A library for one torch, by a folder or a name such as torch-2.3/ or _torch211.
+FOR_TORCH = re.compile(r"torch[-_.]?v?(2)[._]?(\d{1,2})(?!\d)")
+
+
+def uses_torch(library: Library) -> bool:
+    return bool(library.shims) or any(
+        re.match(r"lib(torch|c10)", name) for name in library.needed)
+
+
+def torch_of_name(library: Library) -> str:
+    """Return "2.11" of "lib/torch-2.11/libops.so", or ""."""
+    found = FOR_TORCH.search(library.name)
+    return f"{found[1]}.{found[2]}" if found else ""
+
+
+def check_libtorch(library: Library, subject: Subject, report: Report) -> None:
+    siblings = {name for other in subject.libraries if other is not library
+                for name in other.exports}
+    unstable = sorted(n for n in library.imports
+                      if n not in siblings and UNSTABLE.search(n))
+    report.bound = bool(unstable)
+    if unstable:
+        _check_bound(library, subject, unstable, report)
+    elif not library.shims:
+        report.add("uses-no-libtorch", NOTE, "takes nothing of it")
+    else:
+        report.floor = _check_functions(library, report)
+        _check_others(library, report)
+    if not unstable:
+        _check_undefined(library, siblings, report)
+
+
+def _check_bound(library: Library, subject: Subject, unstable: list[str],
+                 report: Report) -> None:
+    versions = {torch_of_name(other) for other in subject.libraries
+                if uses_torch(other)} - {""}
+    own = torch_of_name(library)
+    if own and len(versions) > 1:
+        report.bound = False
+        report.add("library-for-each-torch", NOTE, f"is for torch {own}, as its name "
+                   f"says: there is one for each of {names(sorted(versions), 99)}")
+        return
+    report.add("bound-to-one-libtorch", FAIL, "runs on the libtorch that it was built "
+               "with, and maybe on no other: it takes C++ symbols of it")
+    texts = sorted(elf.demangle(unstable))
+    report.add("unstable-symbols", FAIL, f"{len(texts)} are not of the stable ABI, "
+               f"such as {texts[0]}", texts)
+
+
+def _check_functions(library: Library, report: Report) -> str:
+    """Return the oldest libtorch that has all the functions of the C shim."""
+    firm = {n: surface.since(n) for n, weak in library.shims.items() if not weak}
+    oldest, newest = surface.versions()[0], surface.versions()[-1]
+    floor = max((v for v in firm.values() if v), key=numbers, default=oldest)
+    why = sorted(n for n, v in firm.items() if v == floor)
+    newer = "or newer" if floor != oldest else "or older"
+    report.add("oldest-libtorch", OK, f"{floor} {newer}" + (
+        f", for {names(why)}" if floor != oldest else ""),
+        [f"{v}: {names(sorted(n for n in firm if firm[n] == v), 99)}"
+         for v in surface.versions()[1:] if v in firm.values()])
+    unknown = sorted(n for n, v in firm.items() if v is None)
+    if unknown:
+        report.add("unknown-function", FAIL, f"no libtorch up to {newest} has "
+                   f"{names(unknown)}: the library does not load", unknown)
+    later = {n: surface.since(n) for n in {
+        *(n for n, weak in library.shims.items() if weak),
+        *(s for s in library.strings if surface.since(s))}}
+    newer_ones = {n: v for n, v in later.items() if v and numbers(v) > numbers(floor)}
+    if newer_ones:
+        report.add("can-do-without", NOTE, "looks up, and can do without: " + names(
+            f"{n} ({v})" for n, v in sorted(newer_ones.items())))
+    return floor
+
+
+def _check_others(library: Library, report: Report) -> None:
+    report.add("symbols-of-the-shim", OK, f"{count(library.shims, 'function')} of the "
+               "C shim, nothing of libtorch's C++")
+    if any(n.startswith("libtorch_python") for n in library.needed) and \
+            not any(re.match(r"_?THP", n) for n in library.imports):
+        report.add("needless-libtorch-python", WARN, "links to libtorch_python.so and "
+                   "takes nothing of it: link to libtorch_cpu.so alone")
+
+
+def _check_undefined(library: Library, siblings: set[str], report: Report) -> None:
+    """Find names that nothing brings: they have no version, which a symbol of glibc,
+    libstdc++ or CUDA has, and are of no library whose names are known. Where a library
+    that is not known is needed, it may bring any name, so nothing is said."""
+    if not all(KNOWN.fullmatch(n) or n.startswith("libpython") for n in library.needed):
+        return
+    driver = any(n.startswith("libcuda.so") for n in library.needed)
+    undefined = [n for n, weak in library.imports.items() if not weak and
+                 n not in library.versioned and n not in siblings and
+                 not surface.is_shim(n) and
+                 not re.match(r"_?(Py|THP)[A-Z_a-z]|__asan|__ubsan|__tsan", n) and
+                 not (driver and re.match(r"cu[A-Z]", n))]
+    if undefined:
+        texts = sorted(elf.demangle(undefined))
+        report.add("undefined-symbols", FAIL, "nothing that it needs brings "
+                   f"{names(texts)}: was a source file left out of the build?", texts)

@@ -1,0 +1,151 @@
+"""The machines, Pythons and GPUs that a library is for."""
+
+import functools
+import re
+
+from torch_stable_abi.audit.elf import MACHINES, Library
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
+from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.libtorch.versions import numbers
+
+
+def check_platform(library: Library, report: Report) -> None:
+    floors: dict[str, str] = {}
+    for versions in library.versions.values():
+        for version in versions:
+            name, _, number = version.partition("_")
+            if numbers(number) and name in ("GLIBC", "GLIBCXX", "CXXABI", "GCC"):
+                floors[name] = max(floors.get(name, number), number, key=numbers)
+    needs = ", ".join(f"{n} {v}" for n, v in sorted(floors.items())) or "no libc"
+    private = any("GLIBC_PRIVATE" in v for v in library.versions.values())
+    policy = find_policy([library])
+    if not policy:
+        report.add("platform", NOTE, f"{library.machine}: {needs}")
+    elif not policy.name.startswith("linux"):
+        report.add("platform", OK, f"{policy.name}: {needs}")
+    else:
+        report.add("newer-than-manylinux", WARN, f"{policy.name}: {needs}" + (
+            ", and names of glibc's own, GLIBC_PRIVATE" if private else
+            ", more than any manylinux has"))
+    if library.instructions not in ("", "x86-64"):
+        report.add("instruction-set", NOTE, "says that it needs "
+                   f"{library.instructions}: older CPUs refuse it")
+
+
+@functools.cache
+def _read_policies(machine: str):
+    from auditwheel.architecture import Architecture
+    from auditwheel.libc import Libc
+    from auditwheel.policy import WheelPolicies
+    return WheelPolicies(libc=Libc.GLIBC, arch=Architecture(machine))
+
+
+def find_policy(libraries: list[Library]):
+    """Return the oldest manylinux that has what they need, or None."""
+    machine = MACHINES.get(libraries[0].machine) if libraries else None
+    if not machine:
+        return None
+    needed: dict[str, set[str]] = {}
+    for library in libraries:
+        for name, versions in library.versions.items():
+            needed.setdefault(name, set()).update(versions)
+    return _read_policies(machine).versioned_symbols_policy(needed)
+
+
+def check_python(library: Library, subject: Subject, report: Report) -> None:
+    from abi3info import DATAS, FUNCTIONS
+    used = [n for n in library.imports if re.match(r"_?Py[A-Z_]", n)]
+    if not used:
+        bound = sorted({f"{p}-{a}" for p, a, _ in subject.tags
+                        if re.fullmatch(r"cp\d+t?", a)})
+        report.python = "any"
+        report.add("needless-python-tag" if bound else "python", NOTE if bound else OK,
+                   "uses nothing of it: any version, free-threaded too" + (
+                       f"; but the wheel says {names(bound)}, where py3-none would do"
+                       if bound else ""))
+        _check_module_name(library, subject, report)
+        return
+    added = {s.name: of.added for s, of in [*FUNCTIONS.items(), *DATAS.items()]}
+    private = sorted(n for n in used if n not in added)
+    if _check_module_name(library, subject, report):
+        return
+    if private:
+        _check_private(library, subject, private, report)
+        return
+    least = max((added[n] for n in used), key=lambda v: (v.major, v.minor))
+    report.python = f"{least.major}.{least.minor}"
+    low = sorted({p for p, a, _ in subject.tags if a == "abi3"
+                  and numbers("3." + p[3:]) < numbers(report.python)})
+    text = f"the limited API of {report.python}"
+    if low:
+        newer = names(n for n in used if added[n] == least)
+        report.add("newer-python", WARN,
+                   f"{text}, for {newer}, though the wheel says {low[0]}")
+    else:
+        report.add("python", OK, f"{text}; a free-threaded Python wants a build of its "
+                   "own before 3.15")
+
+
+def _check_module_name(library: Library, subject: Subject, report: Report) -> bool:
+    """Return whether a wheel is for Pythons that do not find a module of this name,
+    whatever it uses."""
+    found = re.search(r"\.cpython-3(\d+)(t?)-", library.file)
+    if not found or not subject.tags:
+        return False
+    own = f"cp3{found[1]}"
+    all_own = {m[1] for other in subject.libraries
+               if (m := re.search(r"\.cpython-3(\d+)", other.file))}
+    for_one = [f"{p}-{a}" for p, a, _ in subject.tags if re.fullmatch(r"cp3\d+t?", a)]
+    many = [f"{p}-{a}" for p, a, _ in subject.tags if a in ("abi3", "none")]
+    if len(all_own) > 1:  # one for each Python
+        return False
+    if many or for_one and not any(t.endswith(own + found[2]) for t in for_one):
+        report.python = "one"
+        report.add("one-python-by-name", FAIL, f"CPython 3.{found[1]} alone finds a "
+                   f"module of this name, though the wheel says {(many or for_one)[0]}")
+        return True
+    return False
+
+
+def _check_private(library: Library, subject: Subject, private: list[str],
+                   report: Report) -> None:
+    report.python = "one"
+    one = re.search(r"\.cpython-3(\d+)", library.file)
+    abi3 = ".abi3." in library.file or any(a == "abi3" for _, a, _ in subject.tags)
+    none = [p for p, a, _ in subject.tags if a == "none"]
+    report.add("private-python", FAIL if abi3 or none else NOTE, (
+        f"CPython 3.{one[1]} alone" if one else "one build for each Python")
+        + f": {names(private)} are not of the limited API"
+        + (", though it says abi3" if abi3 else
+           f", though the wheel says {none[0]}-none" if none else ""), private)
+
+
+def check_cuda(library: Library, report: Report) -> None:
+    if library.cuda:
+        _check_architectures(library.cuda, report)
+    gpu = [n for n in library.needed if re.match(
+        r"lib(torch_cuda|c10_cuda|torch_hip|c10_hip)\b", n)]
+    driver = [n for n in library.needed if re.match(r"libcuda\b", n)]
+    functions = sorted(n for n, weak in library.shims.items() if not weak and
+                       re.search(r"(?<!device_type)_cuda(_|$)", n))
+    if gpu or functions:
+        report.add("needs-cuda-torch", NOTE, "a CPU build of torch refuses it: it "
+                   f"needs {names(gpu or functions)}")
+    if driver:
+        report.add("needs-driver", NOTE, f"a machine without NVIDIA's driver refuses "
+                   f"it: it needs {names(driver)}")
+
+
+def _check_architectures(cuda: list[str], report: Report) -> None:
+    report.add("cuda-code", OK, names(cuda, 99))
+    exact = [a for a in cuda if a[-1] in "af"]
+    binary = [a for a in cuda if a.startswith("sm_")]
+    if exact:
+        report.add("cuda-exact-gpu", NOTE, f"{names(exact)}: code for that GPU (a) or "
+                   "its family (f) alone; others need code of their own")
+    if len(binary) == len(cuda):
+        report.add("cuda-no-ptx", NOTE, "no PTX: a GPU of a newer generation has no "
+                   "code to run")
+    elif not binary:
+        report.add("cuda-ptx-alone", NOTE, "PTX alone: the driver compiles it at the "
+                   "first use, if it is as new as the nvcc that made it")

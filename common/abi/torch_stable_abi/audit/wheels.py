@@ -1,0 +1,179 @@
+"""What a wheel says of itself, against what it holds."""
+
+import base64
+import re
+
+from torch_stable_abi.audit.elf import MACHINES
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
+from torch_stable_abi.audit.platforms import find_policy
+from torch_stable_abi.audit.subject import Subject, Wheel
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.libtorch.versions import numbers
+
+# PEP 600: what the older names stand for.
+OLDER_NAMES = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12",
+               "manylinux2014": "manylinux_2_17"}
+FUTURE = "2.99"  # stands for each minor version to come
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+
+
+def check_wheel(subject: Subject, floor: str | None, bound: list[str],
+                report: Report) -> None:
+    """`bound` are the libraries that run on one libtorch."""
+    assert subject.wheel
+    if subject.libraries:
+        _check_machines(subject, report)
+        _check_manylinux(subject, report)
+    _check_metadata(subject.wheel, report)
+    _check_record(subject, subject.wheel, report)
+    if floor or bound:
+        _check_requirement(subject.wheel, floor, bound, report)
+
+
+def _check_machines(subject: Subject, report: Report) -> None:
+    machines = {MACHINES.get(lib.machine, lib.machine) for lib in subject.libraries}
+    for machine in sorted(machines):
+        if not any(f.endswith(machine) for _, _, f in subject.tags):
+            report.add("wheel-machine", NOTE if len(machines) > 1 else FAIL,
+                       f"holds libraries for {machine}, which its name does not say")
+    musl = [f for _, _, f in subject.tags if f.startswith("musllinux")]
+    glibc = [lib.name for lib in subject.libraries if "libc.so.6" in lib.needed]
+    if musl and glibc and len(musl) == len(subject.tags):
+        report.add("wheel-manylinux", FAIL, f"says {musl[0]}; {glibc[0]} needs glibc")
+
+
+def _check_manylinux(subject: Subject, report: Report) -> None:
+    alike = [lib for lib in subject.libraries
+             if lib.machine == subject.libraries[0].machine]
+    policy = find_policy(alike)
+    claimed = []
+    for _, _, tag in subject.tags:
+        name = re.sub(r"^(manylinux(?:1|2010|2014))(?=_)",
+                      lambda m: OLDER_NAMES[m[1]], tag)
+        if found := re.match(r"manylinux_(\d+)_(\d+)_\w+", name):
+            claimed.append(((int(found[1]), int(found[2])), tag))
+    if not policy or not claimed:
+        return
+    oldest, tag = min(claimed)
+    bare = policy.name.startswith("linux")
+    wrong = bare or oldest < numbers(policy.name)[:2]
+    why = next(lib.name for lib in alike if find_policy([lib]) == policy)
+    report.add("wheel-manylinux", FAIL if wrong else OK,
+               f"says {tag}; {why} needs {policy.name}")
+
+
+def _check_metadata(wheel: Wheel, report: Report) -> None:
+    from packaging.utils import canonicalize_name, canonicalize_version
+    if len(wheel.folders) != 1:
+        report.add("wheel-metadata", FAIL, "has " + (
+            f"{names(wheel.folders)}, where one .dist-info is expected"
+            if wheel.folders else "no .dist-info: pip refuses it"))
+        return
+    folder = wheel.folders[0].removesuffix(".dist-info")
+    said = {"its .dist-info": folder.rpartition("-")[::2],
+            "METADATA": (wheel.metadata["Name"] or "",
+                         wheel.metadata["Version"] or "")}
+    for where, (name, version) in said.items():
+        if not name or not version:
+            report.add("wheel-metadata", FAIL, f"{where} lacks a name or a version")
+        elif canonicalize_name(name) != wheel.name or \
+                canonicalize_version(version) != canonicalize_version(wheel.version):
+            report.add("wheel-metadata", FAIL, f"{where} says {name} {version}, and "
+                       f"the file's name {wheel.name} {wheel.version}: pip refuses it")
+    tags = {"-".join(tag) for tag in wheel.tags}
+    if not wheel.says:
+        report.add("wheel-metadata", FAIL, "its file WHEEL is missing, or has no tag")
+    elif set(wheel.says) != tags:
+        report.add("wheel-metadata", WARN, f"its file WHEEL says {names(wheel.says)}, "
+                   f"and its name {names(sorted(tags))}")
+
+
+def _check_record(subject: Subject, wheel: Wheel, report: Report) -> None:
+    if wheel.record is None:
+        if wheel.folders:
+            report.add("wheel-record", FAIL, "has no RECORD: pip refuses it")
+        return
+    signed = re.compile(r"[^/]+\.dist-info/RECORD(\.jws|\.p7s)?")
+    listed = {n: said for n, said in wheel.record.items() if not signed.fullmatch(n)}
+    there = {n: sum for n, sum in subject.sums.items() if not signed.fullmatch(n)}
+    wrong = []
+    for name, said in listed.items():
+        if name in there and said.startswith("sha256=") and \
+                said[7:].rstrip("=") != base64.urlsafe_b64encode(
+                    there[name]).decode().rstrip("="):
+            wrong.append(f"{name} is another one than RECORD says")
+    wrong += [f"{name} is not in it" for name in listed if name not in there]
+    wrong += [f"RECORD does not have {name}" for name in there if name not in listed]
+    if wrong:
+        report.add("wheel-record", FAIL, f"was changed after it was built: {wrong[0]}"
+                   + (f" and {len(wrong) - 1} more" if wrong[1:] else ""), wrong)
+
+
+def _read_requirements(wheel: Wheel, report: Report):
+    """Return what it requires of torch on Linux, each as packaging reads it."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+    found = []
+    for text in wheel.metadata.get_all("Requires-Dist", []):
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            if re.match(r"\s*torch\b(?![-_.])", text, re.I):
+                report.add("torch-requirement", FAIL, f"requires {text!r}, which pip "
+                           "cannot read")
+            continue
+        machine = next((m for m in MACHINES.values()
+                        if any(f.endswith(m) for _, _, f in wheel.tags)), "x86_64")
+        here = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
+                "platform_machine": machine, "extra": ""}
+        if canonicalize_name(requirement.name) == "torch" and (
+                not requirement.marker or any(
+                    requirement.marker.evaluate(
+                        {**here, "python_version": p, "python_full_version": f"{p}.0"})
+                    for p in PYTHONS)):
+            found.append(requirement)
+    return found
+
+
+def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
+                       report: Report) -> None:
+    def admits(version: str) -> bool:
+        return all(r.specifier.contains(f"{version}.0") or
+                   version != FUTURE and any(r.specifier.contains(f"{version}.{n}")
+                                             for n in range(1, 4)) for r in found)
+
+    before = len(report.findings)
+    found = _read_requirements(wheel, report)
+    if not found:
+        if len(report.findings) == before:
+            why = f"; {names(bound)} is bound to one, and pip installs it beside any" \
+                if bound else f"; the libraries need {floor}"
+            report.add("torch-requirement", FAIL if bound else NOTE,
+                       f"does not require torch in its metadata{why}")
+        return
+    if urls := [r.url for r in found if r.url]:
+        report.add("torch-requirement", NOTE, f"requires torch from {urls[0]}, whose "
+                   "version does not show")
+        return
+    text = "requires torch" + " and ".join(str(r.specifier) for r in found)
+    known = surface.versions()
+    admitted = [v for v in [*known, FUTURE] if admits(v)]
+    if bound:
+        shown = [v if v != FUTURE else "all to come" for v in admitted]
+        report.add("torch-requirement", FAIL if len(admitted) > 1 else OK, text + (
+            f", which admits {names(shown, 9)}; {names(bound)} is bound to one of "
+            "them: torch==" if len(admitted) > 1 else ", and a library is bound to it"))
+        return
+    assert floor
+    older = [v for v in known if numbers(v) < numbers(floor) and admits(v)]
+    newer = [v for v in known if numbers(v) >= numbers(floor) and not admits(v)]
+    if older and any(r.specifier for r in found):
+        report.add("torch-requirement", FAIL, f"{text}, but the libraries need {floor}")
+    elif older:
+        report.add("torch-requirement", WARN, "requires torch of any version, but the "
+                   f"libraries need {floor}: torch>={floor}")
+    elif newer:
+        report.add("torch-requirement", NOTE, f"{text}, though its libraries load on "
+                   f"{names(newer, 9)} too")
+    else:
+        report.add("torch-requirement", OK, text)

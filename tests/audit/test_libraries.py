@@ -1,0 +1,307 @@
+"""./workbook audit, on small libraries that have one fault each."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from audited import FAULTS, SHIM, UNSTABLE
+from base.building import build_root
+from base.project import ROOT
+from base.requirements import install
+from base.sheets import find_chapter
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.programs import CannotRun
+
+CALL = """
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/c/shim.h>
+void call(StableIValue* stack) {
+  torch_call_dispatcher("aten::%s", "%s", stack, 0x020a000000000000);
+}
+"""
+
+
+def test_a_stable_library(audit, stable):
+    said = audit(stable)
+    assert not {"warn", "FAIL"} & {s.split()[0] for lines in said.values()
+                                   for s in lines}
+    assert "2.10 or newer, for " in said["libtorch"][0]
+    assert "1 op in torch.ops.audited" in said["defines"][0]
+    assert "uses nothing of it" in said["Python"][0]
+
+
+def test_its_unstable_twin(audit, build, workbook):
+    library = build(UNSTABLE, target=None)
+    said = audit(library)
+    assert "FAIL runs on the libtorch that it was built with" in said["libtorch"][0]
+    assert "c10::detail::torchCheckFail(" in said["symbols"][0]  # demangled
+    assert workbook("audit", library).returncode == 1
+
+
+@pytest.mark.parametrize("op, overload, level, text", [
+    ("relu", "", "ok", "1 aten op by name, each in libtorch 2.10 to 2.15"),
+    ("_foreach_mm", "", "warn", "aten::_foreach_mm is not in 2.10, 2.11, 2.12"),
+    ("no_such_op", "", "warn", "aten::no_such_op is in no libtorch since 2.10"),
+    ("align_to", "", "warn", "aten::align_to is not in 2.13, 2.14, 2.15"),
+    ("_flash_attention_forward", "", "warn", "a schema changed")])
+def test_ops_by_name(audit, build, op, overload, level, text):
+    said = " ".join(audit(build(CALL % (op, overload)))["calls"])
+    assert text in said and level in said.split()
+
+
+@pytest.mark.parametrize("name", ["torch_from_blob", "torch_tensor_to_pyobject"])
+def test_the_oldest_libtorch(audit, build, name):
+    since = surface.since(name)
+    said = audit(build(SHIM % ("", name, 1, name), linked=False))["libtorch"]
+    assert said == [f"ok {since} or newer, for {name}"]
+    weak = audit(build(SHIM % ("__attribute__((weak))", name, name, name),
+                       linked=False))["libtorch"]
+    assert f"can do without: {name} ({since})" in weak[1]
+
+
+def test_a_function_that_no_libtorch_has(audit, build):
+    name = "torch_no_such_function"
+    said = audit(build(SHIM % ("", name, 1, name)))["libtorch"]
+    assert f"has {name}" in said[1]
+
+
+@pytest.mark.parametrize("said", FAULTS)
+def test_a_fault(audit, build, said):
+    code, *options = FAULTS[said]
+    library = build(code, *filter(None, options), linked=None not in options)
+    assert said in str(audit(library)), audit(library)
+
+
+TWO_SPACES = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+using torch::stable::Tensor;
+Tensor twice(Tensor x) { return torch::stable::subtract(x, x, -1); }
+STABLE_TORCH_LIBRARY(SCHEMAS, m) { m.def("twice(Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(KERNELS, CPU, m) { m.impl("twice", TORCH_BOX(&twice)); }
+"""
+
+
+@pytest.mark.parametrize("schemas, kernels, defined, said", [
+    ("one", "one", "", "1 op in torch.ops.one"),
+    ("one", "two", "", "warn no op here has a kernel here: the kernels are for the "
+                       "ops of two"),
+    # A macro that is expanded, and one that headers before 2.13 leave as it is.
+    ("NAME", "NAME", "NAME=one", "1 op in the namespace that NAME stands for"),
+    ("TORCH_EXTENSION_NAME", "one", "", "warn the namespace is the name of a macro")])
+def test_namespaces(audit, build, schemas, kernels, defined, said):
+    library = build(TWO_SPACES.replace("SCHEMAS", schemas).replace(
+        "KERNELS", kernels), *([f"-D{defined}"] if defined else []))
+    assert said in str(audit(library)["defines"])
+
+
+def test_schemas_that_torch_compile_refuses():
+    """Audit's rule is what each torch was recorded to do."""
+    from torch_stable_abi.schemas import schema
+    recorded = json.loads((ROOT / "docs/results/compiled.json").read_text())
+    for shapes in recorded["versions"].values():
+        for name, shape in shapes.items():
+            if shape["tag"] in (None, "out_variant") and "unmarked" not in name \
+                    and name != "number":
+                refused = shape["inductor"].startswith("refused")
+                text = name + shape["schema"]
+                assert schema.is_refused_by_compile(text) == refused, text
+
+
+def test_the_driver_of_nvidia(audit, build, tmp_path):
+    driver = tmp_path / "libcuda.so.1"
+    subprocess.run(["cc", "-shared", "-xc", "/dev/null", "-o", driver,
+                    "-Wl,-soname,libcuda.so.1"], check=True)
+    library = build("int f;", f"-Wl,--no-as-needed,{driver}")
+    assert "a machine without NVIDIA's driver refuses it: it needs libcuda.so.1" \
+        in str(audit(library)["CUDA"])
+
+
+def test_cuda_architectures():
+    from torch_stable_abi.audit.elf import find_architectures
+    entry = bytearray(48)
+    entry[0], entry[4], entry[8], entry[28] = 2, 48, 16, 90  # an ELF for sm_90
+    entry[40:44] = (0x100011).to_bytes(4, "little")  # whose name ends in a
+    entry += bytes(16)
+    head = b"\x50\xed\x55\xba\x01\0\x10\0" + len(entry).to_bytes(8, "little")
+    data = bytes(8) + head + entry + bytes(64)
+    assert find_architectures(data, 0, len(data)) == ["sm_90a"]
+
+
+def test_the_package_of_chapter_08(findings):
+    build_root("release", [find_chapter("08").name])
+    found = findings(ROOT / f"build/release/solutions/{find_chapter('08').name}")
+    assert len(found) > 5 and {f.level for f in found} <= {"ok", "note"}, found
+
+
+def test_a_template_of_ours(audit):
+    name = find_chapter("04").name
+    build_root("release", [name])
+    said = audit(ROOT / f"build/release/solutions/{name}/lib{name[3:]}.so")
+    doubts = [line for lines in said.values() for line in lines
+              if not line.startswith(("ok", "note"))]
+    # Of the build tree alone: what is installed has none.
+    assert len(doubts) == 1 and "warn RPATH" in doubts[0], doubts
+
+
+# --- what is no library -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content, said", [
+    (b"text", "is no ELF file"), (b"MZ" + bytes(99), "is a library of Windows"),
+    (b"\xcf\xfa\xed\xfe" + bytes(99), "is one of macOS"), (b"", "is no ELF file"),
+    (b"version https://git-lfs", "is a pointer of Git LFS")])
+def test_another_file(audit, tmp_path, content, said):
+    (tmp_path / "one.so").write_bytes(content)
+    with pytest.raises(CannotRun, match=said):
+        audit(tmp_path / "one.so")
+
+
+def test_what_has_no_end(audit, tmp_path):
+    os.mkfifo(tmp_path / "one.so")
+    for path, what in ((tmp_path / "one.so", "a named pipe"),
+                       (Path("/dev/zero"), "a device")):
+        with pytest.raises(CannotRun, match=f"{path} is {what}, where a file is"):
+            audit(path)
+
+
+def test_a_large_file_that_is_no_library_is_not_read(audit, tmp_path):
+    with open(tmp_path / "one.so", "wb") as file:
+        file.truncate(2**42)  # 4 TiB, of which the disk has none
+    with pytest.raises(CannotRun, match="one.so is no ELF file"):
+        audit(tmp_path / "one.so")
+
+
+def test_numbers_that_are_too_large(audit, stable, tmp_path):
+    data = bytearray(stable.read_bytes())
+    at = int.from_bytes(data[40:48], "little")  # e_shoff: the sections' headers
+    for place in range(at, len(data), 64):
+        data[place + 24:place + 40] = b"\xff" * 16  # sh_offset and sh_size
+    (tmp_path / "one.so").write_bytes(data)
+    with pytest.raises(CannotRun, match="is damaged, or was cut off"):
+        audit(tmp_path / "one.so")
+
+
+@pytest.mark.parametrize("part", [0.001, 0.3, 0.9, 0.999])
+def test_a_library_that_was_cut_off(audit, stable, tmp_path, part):
+    data = stable.read_bytes()
+    (tmp_path / "one.so").write_bytes(data[:int(len(data) * part)])
+    with pytest.raises(CannotRun, match="one.so is damaged, or was cut off"):
+        audit(tmp_path / "one.so")
+
+
+def test_another_machine(audit, stable, tmp_path):
+    data = bytearray(stable.read_bytes())
+    data[18] = 183  # e_machine: AArch64
+    (tmp_path / "one.so").write_bytes(data)
+    assert "aarch64" in audit(tmp_path / "one.so")["platform"][0]
+    data[4] = 1  # 32 bits
+    (tmp_path / "one.so").write_bytes(data)
+    with pytest.raises(CannotRun):
+        audit(tmp_path / "one.so")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="torch-abi-audit has none")
+def test_the_checkers_of_others_agree(audit, stable, build):
+    install("hub")
+    from kernel_abi_check import ObjectFile
+    from torch_abi_audit import inspect_extension
+    assert inspect_extension(stable).torch.min_torch_version == "2.10.0"
+    bad = build(*FAULTS["not of the limited API"])
+    assert ObjectFile(str(bad)).check_python_abi("3.9")
+    unstable = build(UNSTABLE, target=None)
+    assert not inspect_extension(unstable).torch.stable
+
+
+# --- what cannot load ---------------------------------------------------------------
+
+
+def test_a_source_file_that_was_left_out(findings, build):
+    code = ('void launch(float*, int); extern "C" int help(); '
+            "void f() { launch(nullptr, help()); }")
+    found, = [f for f in findings(build(code)) if f.rule == "undefined-symbols"]
+    assert found.level == "FAIL" and found.more == ["help", "launch(float*, int)"]
+
+
+@pytest.mark.parametrize("code", [
+    'extern "C" int help() __attribute__((weak)); int f() { return help ? help() : 0;}',
+    'extern "C" void* PyList_New(long); void* f() { return PyList_New(0); }',
+    "#include <vector>\n#include <cmath>\n#include <stdexcept>\n"
+    "double f(double x) { std::vector<double> v(9, x); if (x > 9) throw "
+    "std::runtime_error(\"x\"); return std::sin(v[3]); }",
+    "#include <thread>\n"
+    "void f() { thread_local int n; std::thread([] { ++n; }).join(); }"])
+def test_names_that_others_bring(findings, build, code):
+    assert "undefined-symbols" not in {f.rule for f in findings(build(code))}
+
+
+def test_a_library_that_is_not_known_may_bring_any_name(findings, build):
+    helper = build("void help() {}", "-Wl,-soname,libhelp.so.2", linked=False)
+    library = build("void help(); void f() { help(); }", "-Wl,--no-as-needed",
+                    f"-L{helper.parent}", "-l:libone.so")
+    assert "undefined-symbols" not in {f.rule for f in findings(library)}
+
+
+REGISTERED = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+using torch::stable::Tensor;
+Tensor f(Tensor x) { return x; }
+STABLE_TORCH_LIBRARY(audited, m) { m.def("%s"); }
+STABLE_TORCH_LIBRARY_IMPL(audited, %s, m) { m.impl("f", TORCH_BOX(&f)); }
+"""
+
+
+@pytest.mark.parametrize("schema, key, rule, level, said", [
+    ("f(Tensor x) -> Tensor", "CPUU", "dispatch-key", "FAIL",
+     "no libtorch has the dispatch key CPUU"),
+    ("f(Tensor x) -> Tensor", "cuda", "dispatch-key", "FAIL", "Is CUDA meant?"),
+    ("f(Tensor x) -> Tensor", "HIP", "dispatch-key", "warn", "are never called"),
+    ("f(Tensor x Tensor y) -> Tensor", "CPU", "schema-is-malformed", "FAIL",
+     "libtorch cannot read f(Tensor x Tensor y) -> Tensor"),
+    ("f(Tensor x, tensor y) -> Tensor", "CPU", "schema-is-malformed", "FAIL",
+     "'tensor' is no type"),
+    ("f(Tensor x, Scalar s) -> Tensor", "CPU", "type-cannot-cross", "warn",
+     "Scalar in"),
+    ("f(Dict(str, int) x) -> Tensor", "CPU", "type-cannot-cross", "warn", "Dict in"),
+    ("f(Tensor(a) x) -> Tensor(a)", "CPU", "refused-by-compile", "warn", "returns an")])
+def test_a_registration(findings, build, schema, key, rule, level, said):
+    found = [f for f in findings(build(REGISTERED % (schema, key))) if f.rule == rule]
+    assert [f.level for f in found] == [level] and said in found[0].text, found
+
+
+def test_a_right_registration(findings, build):
+    schema = "f.out(Tensor! out, Tensor? x=None, *, int[2] n=[1, 2], str s) -> ()"
+    found = findings(build(REGISTERED % (schema, "CompositeExplicitAutograd"),
+                           "-fvisibility=hidden", "-fno-gnu-unique"))
+    assert {f.rule for f in found if f.level != "ok"} <= {"visible-symbols"}, found
+
+
+def test_keys_are_those_of_libtorch(tmp_path):
+    """Each in a process of its own, for libtorch ends at one that it does not know."""
+    code = ("import os, sys, torch\nfor key in sys.argv[1:]:\n"
+            "  if os.fork() == 0:\n"
+            "    try: torch.library.Library('audited', 'IMPL', key)\n"
+            "    except RuntimeError: os._exit(1)\n"
+            "    os._exit(0)\n"
+            "  print(key, os.wait()[1] == 0)\n")
+    done = subprocess.run([sys.executable, "-c", code, *surface.dispatch_keys(),
+                           "CPUU", "NPU"], text=True, capture_output=True, check=True)
+    wrong = {line for line in done.stdout.splitlines() if line.endswith("False")}
+    assert wrong == {"CPUU False", "NPU False"}
+
+
+def test_schemas_as_libtorch_reads_them():
+    """Schemas of libtorch, and the same with one character changed: what is said to be
+    malformed is refused, and most of what is refused is said to be malformed."""
+    code = (ROOT / "tests/audit/mutated_schemas.py")
+    done = subprocess.run([sys.executable, code], text=True, capture_output=True,
+                          check=True, env={**os.environ, "PYTHONPATH": str(
+                              ROOT / "common/abi")})
+    said = json.loads(done.stdout)
+    assert not said["found in right ones"] and said["refused"] > 200, said
+    assert said["found"] > 0.8 * said["refused"], said

@@ -1,0 +1,328 @@
+"""./workbook audit, on wheels and Hub variants that are right, or have one fault."""
+
+import shutil
+import zipfile
+
+import pytest
+
+from audited import FAULTS, ID
+from torch_stable_abi.programs import CannotRun
+
+# --- wheels, variants -----------------------------------------------------------
+
+
+def test_a_wheel(audit, stable, wheel):
+    said = audit(wheel(stable))
+    assert not [s for lines in said.values() for s in lines if "FAIL" in s]
+    assert "requires torch>=2.10" in str(said["wheel"])
+
+
+@pytest.mark.parametrize("change, said", [
+    ({"requires": "torch>=2.9"}, "FAIL requires torch>=2.9, but the libraries"),
+    ({"requires": "torch"}, "warn requires torch of any version"),
+    ({"requires": "torch==2.13.*"}, "load on 2.10, 2.11, 2.12, 2.14, 2.15 too"),
+    ({"requires": "numpy"}, "does not require torch"),
+    ({"tags": "py3-none-manylinux_2_5_x86_64"}, "FAIL says manylinux_2_5_x86_64"),
+    ({"tags": "py3-none-manylinux_2_40_aarch64"}, "holds libraries for x86_64")])
+def test_a_wheel_that_says_otherwise(audit, stable, wheel, change, said):
+    assert said in str(audit(wheel(stable, **change)))
+
+
+@pytest.mark.parametrize("requires, said", [
+    ("numpy", "FAIL does not require torch in its metadata; one/libone.so is bound to "
+              "one"),
+    ("torch>=2.13", "FAIL requires torch>=2.13, which admits 2.13, 2.14, 2.15, all "
+                    "to come; one/libone.so is bound to one of them")])
+def test_a_bound_wheel_that_does_not_pin_torch(audit, unstable, wheel, requires, said):
+    assert said in str(audit(wheel(unstable, requires=requires))["wheel"])
+
+
+def test_a_wheel_says_abi3(audit, build, wheel):
+    for fault, said in [
+            ("not of the limited API", "FAIL one build for each Python"),
+            ("the limited API of 3.11", "for PyBuffer_Release, though the wheel "
+                                        "says cp310")]:
+        library = build(*FAULTS[fault])
+        path = wheel(library, "cp310-abi3-linux_x86_64")
+        assert said in str(audit(path)["Python"])
+
+
+@pytest.mark.parametrize("tag", ["cp310-abi3", "py3-none"])
+def test_a_module_that_one_python_finds(audit, build, wheel, tag):
+    library = build(*FAULTS["the limited API of 3.11"])
+    name = "one.cpython-310-x86_64-linux-gnu.so"
+    path = wheel(library, f"{tag}-linux_x86_64", name=name)
+    assert "FAIL CPython 3.10 alone finds a module of this name" in \
+        str(audit(path)["Python"])
+    path = wheel(library, "cp310-cp310-linux_x86_64", name=name)
+    assert "FAIL" not in str(audit(path)["Python"])
+
+
+def test_a_wheel_says_more_or_less_of_python_than_is_so(
+        audit, build, stable, wheel):
+    assert "but the wheel says cp311-cp311, where py3-none would do" in \
+        str(audit(wheel(stable, "cp311-cp311-manylinux_2_40_x86_64"))["Python"])
+    private = build(*FAULTS["not of the limited API"])
+    assert "FAIL one build for each Python: _PyLong_Sign are not of the limited API, " \
+        "though the wheel says py3-none" in str(audit(wheel(private))["Python"])
+
+
+# --- what a wheel says of itself ---------------------------------------------------
+
+
+@pytest.mark.parametrize("requires", [
+    'torch>=2.10; python_version >= "3.9"', 'torch>=2.10; platform_system == "Linux"',
+    "Torch>=2.10", "torch >=2.10", 'torch>=2.9; sys_platform == "win32"\ntorch>=2.10'])
+def test_a_requirement_in_any_spelling(findings, stable, wheel, requires):
+    found, = [f for f in findings(wheel(stable, requires=requires))
+              if f.rule == "torch-requirement"]
+    assert (found.level, found.text) == ("ok", "requires torch>=2.10")
+
+
+@pytest.mark.parametrize("requires, said", [
+    ("torch>>2.10", "FAIL requires 'torch>>2.10', which pip cannot read"),
+    ("torch @ https://example.org/torch.whl", "note requires torch from https://exam"),
+    ('torch>=2.10; extra == "gpu"', "does not require torch"),
+    ("torch-geometric>=2", "does not require torch")])
+def test_a_requirement_that_is_odd(audit, stable, wheel, requires, said):
+    assert said in str(audit(wheel(stable, requires=requires))["wheel"])
+
+
+WRONG = {  # what is said: what makes it so
+    "FAIL says manylinux1_x86_64": {"tags": "py3-none-manylinux1_x86_64"},
+    "FAIL says manylinux2014_x86_64": {"tags": "py3-none-manylinux2014_x86_64"},
+    "FAIL says musllinux_1_2_x86_64; one/libone.so needs glibc": {
+        "tags": "py3-none-musllinux_1_2_x86_64"},
+    "FAIL has no .dist-info": {"change": lambda files: [
+        files.pop(n) for n in list(files) if ".dist-info/" in n]},
+    "FAIL its .dist-info says two 1.0": {"folder": "two-1.0.dist-info"},
+    "FAIL METADATA says one 1.1": {"metadata": "Name: one\nVersion: 1.1\n"},
+    "FAIL METADATA lacks a name or a version": {"metadata": "Name: one\n"},
+    "warn its file WHEEL says cp311-cp311-any": {"says": ["cp311-cp311-any"]},
+    "FAIL has no RECORD": {"change": lambda files: files.pop(
+        "one-1.0.dist-info/RECORD")},
+    "one/libone.so is another one than RECORD says": {"change": lambda files:
+        files.update({"one/libone.so": files["one/libone.so"] + b"0"})},
+    "RECORD does not have one/new.txt": {"change": lambda files: files.update(
+        {"one/new.txt": b""})},
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_what_a_wheel_says_of_itself(audit, stable, wheel, said):
+    assert said in str(audit(wheel(stable, **WRONG[said]))["wheel"])
+
+
+def test_names_of_the_same_meaning(findings, stable, wheel):
+    path = wheel(stable, metadata="Name: One\nVersion: 1.0.0\n")
+    assert not [f for f in findings(path) if f.rule == "wheel-metadata"]
+
+
+def test_python_beside_is_read(audit, build, stable, wheel):
+    """The module that Python imports uses no libtorch, as is usual."""
+    module = build(*FAULTS["not of the limited API"], linked=False)
+    files = {"one/libone.so": stable.read_bytes(),
+             "one/_C.abi3.so": module.read_bytes()}
+    said = audit(wheel(files, "cp310-abi3-manylinux_2_40_x86_64"))
+    assert "FAIL one build for each Python: _PyLong_Sign" in str(said["Python"])
+
+
+def test_a_module_for_another_python(audit, stable, wheel):
+    name = "_C.cpython-311-x86_64-linux-gnu.so"
+    said = audit(wheel(stable, "cp312-cp312-manylinux_2_40_x86_64", name=name))
+    assert "FAIL CPython 3.11 alone finds a module of this name" in str(said["Python"])
+    files = {f"one/_C.cpython-3{n}-x86_64-linux-gnu.so": stable.read_bytes()
+             for n in (11, 12)}
+    assert "FAIL" not in str(audit(wheel(files))["Python"])  # one for each
+
+
+def test_a_library_that_is_missing_or_not_found(findings, build, stable, wheel,
+                                                tmp_path):
+    helper = build("void help() {}", "-Wl,-soname,libhelp.so.2", linked=False)
+    folder = helper.rename(helper.with_name("libhelp.so.2")).parent
+    code = "void help(); void f() { help(); }"
+    options = ["-Wl,--no-as-needed", f"-L{folder}", "-l:libhelp.so.2"]
+    needs = build(code, *options, linked=False)
+    leads = build(code, *options, "-Wl,-rpath,$ORIGIN", linked=False)
+    elsewhere = build(code, *options, "-Wl,-rpath,$ORIGIN/../lib", linked=False)
+
+    def rules(*, library, beside):
+        files = {"one/libone.so": stable.read_bytes(),
+                 "one/libneeds.so": library.read_bytes()}
+        if beside:
+            files[beside] = (folder / "libhelp.so.2").read_bytes()
+        return {f.rule for f in findings(wheel(files))} & {
+            "needs-other-library", "library-is-not-found", "undefined-symbols"}
+
+    assert rules(library=needs, beside="") == {"needs-other-library"}
+    assert rules(library=needs, beside="one/libhelp.so.2") == {"library-is-not-found"}
+    assert rules(library=elsewhere, beside="one/libhelp.so.2") == {
+        "library-is-not-found"}
+    assert rules(library=leads, beside="one/libhelp.so.2") == set()
+    assert rules(library=elsewhere, beside="lib/libhelp.so.2") == set()
+
+
+def test_a_library_for_each_torch(findings, unstable, wheel):
+    files = {f"one/torch-2.{n}/lib/libone.so": unstable.read_bytes() for n in (12, 13)}
+    found = findings(wheel(files, requires="torch>=2.12"))
+    assert "FAIL" not in {f.level for f in found}, found
+    assert "library-for-each-torch" in {f.rule for f in found}
+
+
+def test_one_bound_library_among_stable_ones(findings, stable, unstable, wheel):
+    files = {"one/libone.so": stable.read_bytes(), "one/two.so": unstable.read_bytes()}
+    found, = [f for f in findings(wheel(files)) if f.rule == "torch-requirement"]
+    assert found.level == "FAIL" and "one/two.so is bound to one of them" in found.text
+
+
+def test_a_wheel_of_python_alone_or_of_another_system(findings, wheel):
+    found = findings(wheel({"one/__init__.py": b""}, "py3-none-any"))
+    assert [(f.rule, f.level) for f in found] == [("not-read", "note")]
+    found = findings(wheel({"one/_C.pyd": b"MZ" + bytes(99)}, "cp310-abi3-win_amd64"))
+    assert [(f.rule, f.level) for f in found] == [("not-read", "note")]
+    assert "is a library of Windows" in found[0].text
+    found = findings(wheel({"one/_C.so": b"\x7fELF" + bytes(99)}))
+    assert ("damaged-library", "FAIL") in [(f.rule, f.level) for f in found]
+
+
+# --- Hub variants ---------------------------------------------------------------------
+
+
+def test_a_right_variant(findings, variant):
+    found = findings(variant())
+    # This compiler's libstdc++ is newer than the Hub takes.
+    assert {f.rule for f in found if f.level not in ("ok", "note")} <= {
+        "variant-manylinux"}, found
+
+
+def remove(key):
+    return lambda files, metadata: metadata.pop(key)
+
+
+def put(**entries):
+    return lambda files, metadata: metadata.update(
+        {key.replace("_", "-"): value for key, value in entries.items()})
+
+
+def write(name, text):
+    return lambda files, metadata: files.update({name: text.encode()})
+
+
+WRONG_VARIANTS = {
+    "FAIL metadata.json: it lacks license": {"change": remove("license")},
+    "FAIL metadata.json: it lacks id": {"change": remove("id")},
+    "FAIL metadata.json: version is '1', where int": {"change": put(version="1")},
+    "FAIL metadata.json: the name 'One' is not": {"change": put(name="One")},
+    "FAIL metadata.json: backend.type is 'mps'": {"change": put(
+        backend={"type": "mps"})},
+    "FAIL metadata.json: python-depends has 'scipy'": {"change": put(
+        python_depends=["scipy"])},
+    "python-depends has 'nki', which the Hub does not admit for cpu": {"change": put(
+        python_depends=["nki"])},
+    "FAIL the folder says cpu, and metadata.json cuda": {"change": put(
+        backend={"type": "cuda"})},
+    "FAIL metadata.json is no JSON": {"after": lambda folder: (
+        folder / "metadata.json").write_text('{"id":')},
+    "FAIL metadata.json holds list": {"after": lambda folder: (
+        folder / "metadata.json").write_text("[]")},
+    "FAIL there is no metadata.json": {"after": lambda folder: (
+        folder / "metadata.json").unlink()},
+    "warn metadata.json has no digest": {"digest": False},
+    "FAIL the digest is not of these files: _ops.py is another one": {
+        "after": lambda folder: (folder / "_ops.py").write_text("")},
+    "FAIL the digest is not of these files: it does not have new.py": {
+        "after": lambda folder: (folder / "new.py").write_text("")},
+    "FAIL the digest is not of these files: _ops.py is not here": {
+        "after": lambda folder: (folder / "_ops.py").unlink()},
+    "FAIL says cu130, and no library in it has code for a GPU": {
+        "name": "torch-stable-abi210-cu130-x86_64-linux",
+        "change": put(backend={"type": "cuda"})},
+    "FAIL says aarch64, and holds x86_64": {
+        "name": "torch-stable-abi210-cpu-aarch64-linux"},
+    "FAIL says libtorch 2.9, and needs 2.10": {
+        "name": "torch-stable-abi29-cpu-x86_64-linux"},
+    "FAIL torch-stable-210-cpu-x86_64-linux is no name of a variant": {
+        "name": "torch-stable-210-cpu-x86_64-linux"},
+    f"FAIL there is no {ID}.abi3.so, which Python imports; there is act.so": {
+        "change": lambda files, m: files.update(
+            {"act.so": files.pop(f"{ID}.abi3.so")})},
+    f"has no PyInit_other but PyInit_{ID}": {"change": lambda files, m: (
+        m.update(id="other"), files.update(
+            {"other.abi3.so": files.pop(f"{ID}.abi3.so")}))},
+    "FAIL __init__.py:1 imports _ops by its name": {"change": write(
+        "__init__.py", "from _ops import ops\n")},
+    "FAIL __init__.py:2 imports scipy, which is not of the": {"change": write(
+        "__init__.py", "import os\nimport scipy.linalg\n")},
+    "FAIL there is no __init__.py": {"change": lambda files, m: files.pop(
+        "__init__.py")},
+    "FAIL layers.py: Python cannot read it": {"change": write("layers.py", "def")},
+}
+
+
+@pytest.mark.parametrize("said", WRONG_VARIANTS)
+def test_a_wrong_variant(audit, variant, said):
+    assert said in str(audit(variant(**WRONG_VARIANTS[said]))["variant"])
+
+
+def test_the_namespace_of_a_variant(audit, variant):
+    said = audit(variant(change=put(id="_two_cpu_0123456")))
+    assert "FAIL the Hub wants the namespace _two_cpu_0123456" in str(said["defines"])
+
+
+def test_a_repository_is_its_variants(findings, variant, workbook):
+    folder = variant(under="build")
+    variant("torch-stable-abi29-cpu-x86_64-linux", under="build")
+    for path in (folder.parent, folder.parent.parent):
+        done = workbook("audit", path)
+        assert done.returncode == 1
+        assert done.stdout.startswith("torch-stable-abi210-cpu-x86_64-linux\n")
+        assert "says libtorch 2.9, and needs 2.10" in done.stdout
+
+
+def damage_wheel(path, how):
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        info, = (i for i in archive.infolist() if i.filename.endswith(".so"))
+    begin, entry = 30 + len(info.filename), data.index(b"PK\1\2")
+    if how == "bad bytes":
+        data[begin:begin + 99] = b"\xff" * 99
+    elif how == "encrypted":
+        data[6] |= 1
+        data[entry + 8] |= 1
+    else:  # a compression that zipfile does not know
+        data[8] = data[entry + 10] = 77
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("command", ["audit", "matrix"])
+@pytest.mark.parametrize("how", ["bad bytes", "encrypted", "unknown"])
+def test_a_damaged_wheel(workbook, stable, tmp_path, how, command):
+    path = tmp_path / "one-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(stable, "libone.so")
+    damage_wheel(path, how)
+    done = workbook(command, path)
+    assert done.returncode == 2
+    assert f"{path.name} is damaged, or was cut off" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wheels_that_are_none(findings, stable, wheel, tmp_path):
+    good = wheel(stable)
+    cut = tmp_path / "cut-1.0-py3-none-any.whl"
+    cut.write_bytes(good.read_bytes()[:-500])
+    shutil.copy(good, tmp_path / "name.whl")
+    for path, said in [(cut, "is damaged, or was cut off"),
+                       (tmp_path / "name.whl", "is no name of a wheel"),
+                       (tmp_path / "nonesuch.so", "there is no")]:
+        with pytest.raises(CannotRun, match=said):
+            findings(path)
+
+
+def test_a_wheel_that_unpacks_to_more_than_a_disk(findings, tmp_path):
+    path = tmp_path / "one-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("one/libone.so", b"\x7fELF")
+        archive.infolist()[0].file_size = 2**40  # as its directory will say
+    with pytest.raises(CannotRun, match="unpacked it has more than .* 16 GiB"):
+        findings(path)
