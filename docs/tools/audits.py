@@ -3,7 +3,7 @@ audit.txt, for docs/audit.md.
 
     PYTHONPATH=common .venv/bin/python docs/tools/audits.py FOLDER
 
-fetches the wheels into FOLDER, about 1 GB, unless they are there. What
+fetches the wheels into FOLDER, about 2 GB, unless they are there. What
 torch-abi-audit says of each is recorded beside it. Both checkers must be
 installed, as ./workbook audit and ./workbook check 08 do it.
 """
@@ -33,9 +33,10 @@ torchvision==0.29.2 torchvision==0.28.0 torchaudio==2.11.0 torchaudio==2.10.0
 torchcodec==0.17.0 torchcodec==0.12.0 torchao==0.18.0 xformers==0.0.35
 vllm==0.33.0 vllm-gguf-plugin==0.0.5 humming-kernels==0.1.19 torch-quickfps==2.1.0
 zentorch==2.14.0.1 aphrodite-engine==0.24.1 torchrl==0.14.1 torch-harmonics==0.9.3
-torch-ans==0.4.0 torchmd-net-cpu==2.4.14 metatomic-torch metatensor-torch
-torch-c-dlpack-ext==0.1.5 fbgemm-gpu-cpu==1.9.0 executorch==1.5.1 bitsandbytes==0.50.2
-torchtext==0.18.0 pyg-lib torch-spex torchaudio==2.12.0 sgl-kernel natten
+torch-ans==0.4.0 torchmd-net-cpu==2.4.14 metatomic-torch==0.1.19
+metatensor-torch==0.10.8 torch-c-dlpack-ext==0.1.5 fbgemm-gpu-cpu==1.9.0
+executorch==1.5.1 bitsandbytes==0.50.2 torchtext==0.18.0 sgl-kernel==0.3.21
+torchmonarch==0.7.0 torch-tensorrt==2.14.0
 """.split()
 
 
@@ -49,8 +50,9 @@ def fetched(requirement: str, folder: Path) -> Path:
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d",
              folder, "--only-binary=:all:", "--python-version", "3.12",
-             *(word for tag in ("2_34", "2_28", "2_27", "2_24") for word in
-               ("--platform", f"manylinux_{tag}_x86_64")), requirement], check=True)
+             *(word for tag in ("_2_34", "_2_28", "_2_27", "_2_24", "2014", "1")
+               for word in ("--platform", f"manylinux{tag}_x86_64")), requirement],
+            check=True)
         found = list(folder.glob(f"{name}-{version}-*x86_64.whl"))
     return found[0]
 

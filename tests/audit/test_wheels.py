@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from audited import FAULTS, ID
+from audited import FAULTS, ID, MODULE
 from torch_stable_abi.programs import CannotRun
 
 # --- wheels, variants -----------------------------------------------------------
@@ -49,10 +49,10 @@ def test_a_wheel_says_abi3(audit, build, wheel):
 
 @pytest.mark.parametrize("tag", ["cp310-abi3", "py3-none"])
 def test_a_module_that_one_python_finds(audit, build, wheel, tag):
-    library = build(*FAULTS["the limited API of 3.11"])
+    library = build(FAULTS["the limited API of 3.11"][0] + MODULE % "one")
     name = "one.cpython-310-x86_64-linux-gnu.so"
     path = wheel(library, f"{tag}-linux_x86_64", name=name)
-    assert "FAIL CPython 3.10 alone finds a module of this name" in \
+    assert "FAIL CPython 3.10 alone imports a module of this name" in \
         str(audit(path)["Python"])
     path = wheel(library, "cp310-cp310-linux_x86_64", name=name)
     assert "FAIL" not in str(audit(path)["Python"])
@@ -127,10 +127,12 @@ def test_python_beside_is_read(audit, build, stable, wheel):
     assert "FAIL one build for each Python: _PyLong_Sign" in str(said["Python"])
 
 
-def test_a_module_for_another_python(audit, stable, wheel):
+def test_a_module_for_another_python(audit, stable, module, wheel):
     name = "_C.cpython-311-x86_64-linux-gnu.so"
-    said = audit(wheel(stable, "cp312-cp312-manylinux_2_40_x86_64", name=name))
-    assert "FAIL CPython 3.11 alone finds a module of this name" in str(said["Python"])
+    said = audit(wheel(module, "cp312-cp312-manylinux_2_40_x86_64", name=name))
+    assert "FAIL CPython 3.11 alone imports a module of" in str(said["Python"])
+    said = audit(wheel(stable, name=name))
+    assert "note CPython 3.11 alone imports a module of" in str(said["Python"])
     files = {f"one/_C.cpython-3{n}-x86_64-linux-gnu.so": stable.read_bytes()
              for n in (11, 12)}
     assert "FAIL" not in str(audit(wheel(files))["Python"])  # one for each

@@ -1,5 +1,8 @@
 """What a library takes of libtorch, and of others, by the names of its symbols."""
 
+import contextlib
+import ctypes
+import functools
 import re
 
 from torch_stable_abi.audit import elf
@@ -11,12 +14,14 @@ from torch_stable_abi.libtorch.versions import numbers
 
 # A namespace of libtorch's C++ in a mangled name, but not one of the stable ABI.
 UNSTABLE = re.compile(
-    r"N[rVK]*(2at|3c10|5torch(?!6stable|10headeronly)|6caffe2)")
+    r"N[rVKRO]*(2at|3c10|5torch(?!6stable|10headeronly)|6caffe2)")
 # Libraries whose every name is known, if it is looked up by version or as below.
 KNOWN = re.compile(
     r"lib(torch|torch_cpu|torch_cuda|torch_hip|torch_python|c10|c10_cuda|c10_hip|stdc\+\+"
     r"|gcc_s|m|c|dl|rt|pthread|util|gomp|cuda|cudart|cublas|cublasLt|cufft|curand"
     r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
+# A mangled name in the namespace std, or of its table of virtual functions.
+STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]")
 # A library for one torch, by a folder or a name such as torch-2.3/ or _torch211.
 FOR_TORCH = re.compile(r"torch[-_.]?v?(2)[._]?(\d{1,2})(?!\d)")
 
@@ -103,16 +108,36 @@ def _check_others(library: Library, report: Report) -> None:
 def _check_undefined(library: Library, siblings: set[str], report: Report) -> None:
     """Find names that nothing brings: they have no version, which a symbol of glibc,
     libstdc++ or CUDA has, and are of no library whose names are known. Where a library
-    that is not known is needed, it may bring any name, so nothing is said."""
+    that is not known is needed, it may bring any name, so nothing is said. libtorch
+    exports parts of libstdc++ and of OpenMP, and these have no version."""
     if not all(KNOWN.fullmatch(n) or n.startswith("libpython") for n in library.needed):
         return
     driver = any(n.startswith("libcuda.so") for n in library.needed)
+    torch = any(re.match("libtorch|libc10|libgomp", n) for n in library.needed)
+    libcxx = torch or any(n.startswith("libstdc++") for n in library.needed)
     undefined = [n for n, weak in library.imports.items() if not weak and
                  n not in library.versioned and n not in siblings and
                  not surface.is_shim(n) and
                  not re.match(r"_?(Py|THP)[A-Z_a-z]|__asan|__ubsan|__tsan", n) and
-                 not (driver and re.match(r"cu[A-Z]", n))]
+                 not (driver and re.match(r"cu[A-Z]", n)) and
+                 not (torch and re.match(r"GOMP_|omp_", n)) and
+                 not (libcxx and STANDARD.match(n)) and not _is_of_libc(n)]
     if undefined:
         texts = sorted(elf.demangle(undefined))
         report.add("undefined-symbols", FAIL, "nothing that it needs brings "
                    f"{names(texts)}: was a source file left out of the build?", texts)
+
+
+@functools.cache
+def _open_libc() -> list[ctypes.CDLL]:
+    found = []
+    for name in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
+        with contextlib.suppress(OSError):
+            found.append(ctypes.CDLL(name))
+    return found
+
+
+def _is_of_libc(name: str) -> bool:
+    """Return whether this machine's libc has a name. It may have no version in a
+    library that was linked without -ldl, for example, which older systems want."""
+    return any(hasattr(library, name) for library in _open_libc())

@@ -55,11 +55,10 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
     strange = [n for n in library.needed if n not in beside and
                not THERE.fullmatch(n) and policy and n not in policy.whitelist]
     if strange:
-        many = any("manylinux" in f for _, _, f in subject.tags)
-        report.add("needs-other-library", FAIL if many or subject.variant else
+        report.add("needs-other-library", FAIL if subject.variant else
                    WARN if packed else NOTE, "needs what neither it, torch nor "
                    f"manylinux brings: {names(strange, 9)}")
-    hidden = [n for n in library.needed if n in beside
+    hidden = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
               and beside[n] is not library and not _leads_to(library, beside[n])]
     if hidden and packed:
         report.add("library-is-not-found", WARN, f"needs {names(hidden)}, which lies "

@@ -65,7 +65,14 @@ def check_registrations(library: Library, subject: Subject, report: Report) -> N
         spaces = {n for n in subject.namespaces if n in library.strings}
     _tell_definitions(library, schemas, spaces, kernels, macros, report)
     _check_keys(kernels, report)
-    _check_schemas(schemas, report)
+    texts = [text for _, text in sorted(schemas.items())]
+    if report.floor:  # else it may be a part of one, or for a parser of other rules
+        _check_schemas(texts, report)
+    refused = [text for text in texts if schema.is_refused_by_compile(text)]
+    if refused:
+        report.add("refused-by-compile", WARN, "torch.compile refuses an op that "
+                   "returns an argument, or that writes to one and returns anything "
+                   f"but new tensors: {refused[0]}", refused)
     implemented = {namespace for namespace, _ in kernels}
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
@@ -129,8 +136,7 @@ def _check_keys(kernels: set[tuple[str, str]], report: Report) -> None:
                        "it is loaded" + (f". Is {near[0]} meant?" if near else ""))
 
 
-def _check_schemas(schemas: dict[str, str], report: Report) -> None:
-    texts = [text for _, text in sorted(schemas.items())]
+def _check_schemas(texts: list[str], report: Report) -> None:
     faults = {text: fault for text in texts if (fault := schema.find_fault(text))}
     for text, fault in faults.items():
         report.add("schema-is-malformed", FAIL, f"libtorch cannot read {text}: {fault}")
@@ -140,8 +146,3 @@ def _check_schemas(schemas: dict[str, str], report: Report) -> None:
     if stuck:
         report.add("type-cannot-cross", WARN, "a type has no form in a slot, so that a "
                    f"call with a value of it fails: {stuck[0]}", stuck)
-    refused = [text for text in whole if schema.is_refused_by_compile(text)]
-    if refused:
-        report.add("refused-by-compile", WARN, "torch.compile refuses an op that "
-                   "returns an argument, or that writes to one and returns anything "
-                   f"but new tensors: {refused[0]}", refused)

@@ -87,7 +87,7 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
 
 
 def _check_module_name(library: Library, subject: Subject, report: Report) -> bool:
-    """Return whether a wheel is for Pythons that do not find a module of this name,
+    """Return whether a wheel is for Pythons that do not import a module of this name,
     whatever it uses."""
     found = re.search(r"\.cpython-3(\d+)(t?)-", library.file)
     if not found or not subject.tags:
@@ -99,12 +99,17 @@ def _check_module_name(library: Library, subject: Subject, report: Report) -> bo
     many = [f"{p}-{a}" for p, a, _ in subject.tags if a in ("abi3", "none")]
     if len(all_own) > 1:  # one for each Python
         return False
-    if many or for_one and not any(t.endswith(own + found[2]) for t in for_one):
+    if not many and any(t.endswith(own + found[2]) for t in for_one):
+        return False
+    imported = any(n.startswith("PyInit_") for n in library.exports)
+    report.add("one-python-by-name", FAIL if imported else NOTE,
+               f"CPython 3.{found[1]} alone imports a module of this name, though the "
+               f"wheel says {(many or for_one)[0]}" + (
+                   "" if imported else "; it has no PyInit_, so it may be meant to be "
+                   "loaded by its path"))
+    if imported:
         report.python = "one"
-        report.add("one-python-by-name", FAIL, f"CPython 3.{found[1]} alone finds a "
-                   f"module of this name, though the wheel says {(many or for_one)[0]}")
-        return True
-    return False
+    return imported
 
 
 def _check_private(library: Library, subject: Subject, private: list[str],
