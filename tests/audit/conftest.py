@@ -3,15 +3,25 @@
 import base64
 import hashlib
 import json
+import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import snippets
+import torch_stable_abi
 from audited import ID, MODULE, STABLE, UNSTABLE
+from base.project import ROOT
 from base.requirements import install
 from torch_stable_abi.libtorch.installed import torch_root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def package():
+    """Make sure that it is the installed package that is tested, where one is."""
+    wanted = os.environ.get("ABI_OF_TESTS", str(ROOT / "common/abi"))
+    assert Path(torch_stable_abi.__file__).parents[1] == Path(wanted)
 
 
 @pytest.fixture(scope="session")

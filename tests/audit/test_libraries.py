@@ -42,6 +42,7 @@ def test_its_unstable_twin(audit, build, workbook):
     assert workbook("audit", library).returncode == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("op, overload, level, text", [
     ("relu", "", "ok", "1 aten op by name, each in libtorch 2.10 to 2.15"),
     ("_foreach_mm", "", "warn", "aten::_foreach_mm is not in 2.10, 2.11, 2.12"),
@@ -256,6 +257,7 @@ STABLE_TORCH_LIBRARY_IMPL(audited, %s, m) { m.impl("f", TORCH_BOX(&f)); }
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schema, key, rule, level, said", [
     ("f(Tensor x) -> Tensor", "CPUU", "dispatch-key", "FAIL",
      "no libtorch has the dispatch key CPUU"),
@@ -281,6 +283,7 @@ def test_a_right_registration(findings, build):
     assert {f.rule for f in found if f.level != "ok"} <= {"visible-symbols"}, found
 
 
+@pytest.mark.full
 def test_keys_are_those_of_libtorch(tmp_path):
     """Each in a process of its own, for libtorch ends at one that it does not know."""
     code = ("import os, sys, torch\nfor key in sys.argv[1:]:\n"
@@ -295,6 +298,7 @@ def test_keys_are_those_of_libtorch(tmp_path):
     assert wrong == {"CPUU False", "NPU False"}
 
 
+@pytest.mark.full
 def test_schemas_as_libtorch_reads_them():
     """Schemas of libtorch, and the same with one character changed: what is said to be
     malformed is refused, and most of what is refused is said to be malformed."""

@@ -64,3 +64,6 @@ def test_the_package_is_closed(tmp_path):
         capture_output=True, env={"PYTHONPATH": str(site), "PATH": os.environ["PATH"]})
     assert done.returncode == 0, done.stderr
     assert "takes nothing of it" in done.stdout
+    passes(sys.executable, "-m", "pytest", "-q", "tests/audit/test_wheels.py",
+           "--override-ini", f"pythonpath={site} common tests tests/abi tests/audit",
+           cwd=ROOT, env={**os.environ, "ABI_OF_TESTS": str(site)})

@@ -1,6 +1,8 @@
-"""The torch, or the unpacked libtorch, that is here: TORCH_ROOT."""
+"""The torch that is here: TORCH_ROOT, which may be an unpacked libtorch, else that of
+this Python."""
 
 import functools
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -10,10 +12,14 @@ from torch_stable_abi.programs import CannotRun
 
 @functools.cache
 def torch_root() -> Path:
-    folder = Path(os.environ.get("TORCH_ROOT", ""))
+    given = os.environ.get("TORCH_ROOT")
+    found = None if given else importlib.util.find_spec("torch")  # imports nothing
+    folder = Path(given or (found.origin if found and found.origin else "")).absolute()
+    folder = folder if given else folder.parent
     if not (folder / "include/torch/headeronly/version.h").is_file():
-        raise CannotRun("TORCH_ROOT is not set to a torch >= 2.10; "
-                        "start the tool by ./workbook")
+        raise CannotRun((f"TORCH_ROOT={given} is" if given else "there is") + " no "
+                        "torch >= 2.10 with its headers: pip install torch beside this "
+                        "tool, or set TORCH_ROOT to the folder of one")
     return folder
 
 
