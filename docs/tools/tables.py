@@ -412,6 +412,8 @@ def trace_wheels() -> str:
 def in_short(text: str) -> str:
     """A line of an audit, without numbers and examples."""
     text = re.sub(r"^\d+ are not", "symbols that are not", text)
+    text = re.sub(r"^(does not require torch).*", r"\1", text)
+    text = re.sub(r"^nothing that it needs brings.*", "names that nothing brings", text)
     text = re.sub(r"^runs on the libtorch that it was built with.*",
                   "bound to one libtorch", text)
     return re.sub(r"^\d+ (gnu-unique symbol)s?", r"\1s", re.split(

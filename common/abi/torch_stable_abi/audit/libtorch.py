@@ -22,6 +22,9 @@ KNOWN = re.compile(
     r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
 # A mangled name in the namespace std, or of its table of virtual functions.
 STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]")
+# Names of libraries that libtorch_cuda needs, and so brings.
+OF_CUDA = re.compile(
+    r"(cublas|cudnn|cufft|curand|cusparse|cusolver|nccl|nvrtc|cuda)\w+")
 # A library for one torch, by a folder or a name such as torch-2.3/ or _torch211.
 FOR_TORCH = re.compile(r"torch[-_.]?v?(2)[._]?(\d{1,2})(?!\d)")
 
@@ -114,6 +117,7 @@ def _check_undefined(library: Library, siblings: set[str], report: Report) -> No
         return
     driver = any(n.startswith("libcuda.so") for n in library.needed)
     torch = any(re.match("libtorch|libc10|libgomp", n) for n in library.needed)
+    cuda = any(re.match(r"libtorch(_cuda)?\.|libc10_cuda", n) for n in library.needed)
     libcxx = torch or any(n.startswith("libstdc++") for n in library.needed)
     undefined = [n for n, weak in library.imports.items() if not weak and
                  n not in library.versioned and n not in siblings and
@@ -121,6 +125,7 @@ def _check_undefined(library: Library, siblings: set[str], report: Report) -> No
                  not re.match(r"_?(Py|THP)[A-Z_a-z]|__asan|__ubsan|__tsan", n) and
                  not (driver and re.match(r"cu[A-Z]", n)) and
                  not (torch and re.match(r"GOMP_|omp_", n)) and
+                 not (cuda and OF_CUDA.fullmatch(n)) and
                  not (libcxx and STANDARD.match(n)) and not _is_of_libc(n)]
     if undefined:
         texts = sorted(elf.demangle(undefined))
