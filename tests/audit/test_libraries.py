@@ -122,6 +122,15 @@ def test_the_driver_of_nvidia(audit, build, tmp_path):
         in str(audit(library)["CUDA"])
 
 
+def test_the_run_time_of_one_cuda(findings, build, tmp_path):
+    runtime = tmp_path / "libcudart.so.13"
+    subprocess.run(["cc", "-shared", "-xc", "/dev/null", "-o", runtime,
+                    "-Wl,-soname,libcudart.so.13"], check=True)
+    found = findings(build("int f;", f"-Wl,--no-as-needed,{runtime}"))
+    assert "needs libcudart.so.13, which a PyTorch for CUDA 13 brings" in \
+        str([f.text for f in found if f.rule == "cuda-major"])
+
+
 def test_cuda_architectures():
     from torch_stable_abi.audit.elf import find_architectures
     entry = bytearray(48)

@@ -136,6 +136,10 @@ def check_cuda(library: Library, report: Report) -> None:
     if gpu or functions:
         report.add("needs-cuda-torch", NOTE, "a CPU build of torch refuses it: it "
                    f"needs {names(gpu or functions)}")
+    for name in library.needed:
+        if found := re.fullmatch(r"libcudart\.so\.(\d+).*", name):
+            report.add("cuda-major", NOTE, f"needs {name}, which a PyTorch for CUDA "
+                       f"{found[1]} brings, and none for another CUDA")
     if driver:
         report.add("needs-driver", NOTE, f"a machine without NVIDIA's driver refuses "
                    f"it: it needs {names(driver)}")
