@@ -88,8 +88,8 @@ def as_github(results: list[Result]) -> str:
 
 
 def _annotate(level: str, file: str, title: str, text: str) -> str:
-    """As GitHub's "Workflow commands" has it: %, line ends and, in properties, : and ,
-    are escaped."""
+    """Return an annotation. By GitHub's page "Workflow commands", %, line ends and, in
+    properties, : and , are escaped."""
     def escape(given: str) -> str:
         return given.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
