@@ -278,7 +278,7 @@ def test_two_checks_at_once(room):
     assert [process.returncode for process in both] == [0, 0], texts
     assert all("all 7 steps pass" in text for text in texts), texts
     waited = next(t for t in texts if "Waiting" in t)
-    fault.seen(0, "Waiting for another ./workbook that builds this ...", 0,
+    fault.seen(0, "Waiting for another one that builds this ...", 0,
                waited)
 
 

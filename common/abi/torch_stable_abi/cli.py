@@ -30,6 +30,10 @@ def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namesp
         prog=program, description=(module.__doc__ or "").partition(": ")[2],
         formatter_class=argparse.RawDescriptionHelpFormatter)
     module.add_arguments(parser)
+    ours = program.rpartition(" ")[0]
+    for part in ("usage", "description", "epilog"):
+        text = getattr(parser, part)
+        setattr(parser, part, text and text.replace("./workbook", ours))
     rest: list[str] = []
     if "--" in words and getattr(module, "TAKES_COMMAND", False):
         words, rest = words[:words.index("--")], words[words.index("--") + 1:]

@@ -156,7 +156,7 @@ def locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
         if not _lock(file):
-            text = "Waiting for another ./workbook that builds this ..."
+            text = "Waiting for another one that builds this ..."
             print(text, file=sys.stderr)
             start = time.monotonic()
             while not _lock(file):

@@ -18,6 +18,10 @@ PIP = [sys.executable, "-I", "-m", "pip",  # not what lies in the current folder
        "--disable-pip-version-check"]
 
 
+# Where a user is told of what the machine lacks: set by who wraps these tools.
+hint = ""
+
+
 class CannotRun(Exception):
     """Something is missing: the text says what, and the line that cures it."""
 
@@ -46,7 +50,7 @@ def sentence(error: OSError, root: Path = Path("/nowhere")) -> str:
         return str(error.strerror or error) + cure
     path = Path(os.fsdecode(error.filename))
     if code == errno.ENOENT and len(path.parts) == 1:  # a program
-        cure = "; ./workbook doctor shows what this machine lacks"
+        cure = f"; {hint}" if hint else "; install it"
     elif code == errno.ENOENT and not path.parent.exists():
         cure = f"; there is no folder {_place(path.parent, root)}"
     elif code in (errno.EROFS, errno.EACCES) and path.is_relative_to(root):
@@ -162,7 +166,7 @@ def run_shown(title: str, command: list, **options) -> None:
         look_for_full_disk("".join(lines))
         raise CannotRun(f"{title}: failed\n{tail}"
                         f"The command was: {shlex.join(map(str, command))}\n"
-                        "What this machine has: ./workbook doctor")
+                        + hint)
 
 
 def show_progress(title: str, start: float) -> None:

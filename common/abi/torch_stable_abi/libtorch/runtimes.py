@@ -110,7 +110,7 @@ def _fetch(version: str, machine: str, partial: Path) -> None:
     wrong = _wrong_files(partial, sums)
     if wrong:
         raise CannotRun(f"torch {version}: {wrong[0]} differs from the wheel's "
-                        "own sum; run ./workbook matrix again.")
+                        "own sum; run this again.")
     shutil.rmtree(partial / "wheels")
     (partial / "sums.json").write_text(json.dumps(sums))  # last: it is whole
 
