@@ -58,8 +58,9 @@ def check_solution(library, *versions):
     done = verify(library, *versions)
     assert done.returncode == 1, done.stdout + done.stderr
     wrong = re.findall(r"^  (\S+)\(.*\n    all: (?!ok)(.*)", done.stdout, re.M)
+    absent = "there is no such op; a library that defines it is named by --load"
     assert sorted(wrong) == [
-        (f"wb05_probe::absent.{overload}", "there is no such op")
+        (f"wb05_probe::absent.{overload}", absent)
         for overload in ("by_design", "list", "maybe", "maybe_list")]
     for op in ("aten::sum.dim_IntList", "aten::linear", "wb05::silu_and_mul"):
         assert re.search(rf"^  {re.escape(op)}\(.*\n    all: ok$", done.stdout,
@@ -118,7 +119,81 @@ def test_a_library_without_declared_calls_could_not_be_checked():
     done = verify(ROOT / "build/release/solutions/03_stack_conventions"
                   "/libstack_conventions.so")
     assert done.returncode == 2
-    assert "declares no call" in done.stderr
+    assert "declares no call" in done.stderr and "trace shows what" in done.stderr
+
+
+@pytest.mark.parametrize("order", [
+    ["LIBRARY", "--torch", "VERSION"], ["--torch", "VERSION", "LIBRARY"],
+    ["--torch", "VERSION", "--", "LIBRARY"]])
+def test_the_order_of_words(library, order, tmp_path):
+    from torch_stable_abi.libtorch import runtimes
+    words = [{"LIBRARY": str(library), "VERSION": runtimes.installed()}.get(w, w)
+             for w in order]
+    file = tmp_path / "schemas.json"
+    done = subprocess.run([sys.executable, ROOT / "common", "schemas",
+                           f"--json={file}", *words], text=True, capture_output=True)
+    assert done.returncode == 1 and " fit" in done.stdout, done.stderr
+    assert json.loads(file.read_text())["schema"] == 1
+
+
+def test_a_version_that_fails_does_not_end_the_others(library, monkeypatch):
+    from torch_stable_abi.commands import schemas
+    from torch_stable_abi.libtorch import runtimes
+    mine = runtimes.installed()
+    real = schemas.ask_libtorch
+    monkeypatch.setattr(schemas, "ask_libtorch", lambda lib, version, *more: real(
+        lib, mine, *more) if version == mine else real(
+            library.with_name("none.so"), mine))
+    result = schemas.check(library, ["2.10.0", mine])
+    assert list(result["versions"]) == [mine]
+    assert "none.so on libtorch" in result["errors"]["2.10.0"]
+
+
+def test_a_schema_is_printed_with_its_call(request, workbook):
+    from torch_stable_abi.libtorch import runtimes
+    done = subprocess.run(
+        [sys.executable, ROOT / "common", "schemas", "--print", "sum.dim_IntList",
+         "--torch", runtimes.installed()], text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert 'torch_call_dispatcher("aten::sum", "dim_IntList", slots,' in done.stdout
+    assert "  slots[4], all of them given:\n    0  Tensor self\n" in done.stdout
+    assert "    3  ScalarType? dtype=None\n  after the call slot 0 has Tensor\n" \
+        in done.stdout
+    done = subprocess.run(
+        [sys.executable, ROOT / "common", "schemas", "--print", "aten::no_such_op",
+         "--torch", runtimes.installed()], text=True, capture_output=True)
+    assert done.returncode == 1 and "there is no op aten::no_such_op" in done.stdout
+    if request.config.getoption("--record"):
+        words = ["schemas", "--print", "aten::sum.dim_IntList", "--torch", "2.10.0",
+                 "2.15.0"]
+        (ROOT / "docs/results/print.txt").write_text(
+            f"$ ./workbook {' '.join(words)}\n{workbook(*words).stdout}")
+
+
+CUDA = """
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+extern "C" int cudaLaunchKernel(void*);
+extern "C" int aoti_torch_get_current_cuda_stream(int, void**);
+int launch() { return cudaLaunchKernel(nullptr); }
+int stream() { return aoti_torch_get_current_cuda_stream(0, nullptr); }
+"""
+
+
+def test_a_library_for_cuda_is_read_without_it(tmp_path):
+    """Needed libraries and functions of CUDA are stood in for."""
+    from torch_stable_abi.libtorch import runtimes
+    runtime = tmp_path / "libcudart.so.13"
+    library = tmp_path / "libcuda_ops.so"
+    subprocess.run(["cc", "-shared", "-xc", "-", "-o", runtime,
+                    "-Wl,-soname,libcudart.so.13"], check=True, text=True,
+                   input="int cudaLaunchKernel(void* p) { return 0; }")
+    done = compiler("-shared", "-fPIC", "-xc++", "-", "-xnone", runtime, "-o", library,
+                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=DECLARED.format(
+                        "void(bool)") + "void use() { wb::call<op>(true); }" + CUDA)
+    assert done.returncode == 0, done.stderr
+    runtime.unlink()
+    done = verify(library, runtimes.installed())
+    assert "calls 1 ops by name" in done.stdout, done.stderr
 
 
 def test_two_libraries_in_a_process_have_a_list_each(planted, tmp_path):

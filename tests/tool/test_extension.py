@@ -3,6 +3,8 @@ libtorch that are here."""
 
 import json
 import os
+import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -27,7 +29,10 @@ STABLE_TORCH_LIBRARY(matrix_, m) {
   m.def("same(Tensor x) -> Tensor");
   m.def("same.two(Tensor x) -> Tensor");
 }
-STABLE_TORCH_LIBRARY_IMPL(matrix_, CPU, m) { m.impl("same", TORCH_BOX(&same)); }
+STABLE_TORCH_LIBRARY_IMPL(matrix_, CPU, m) {
+  m.impl("same", TORCH_BOX(&same));
+  m.impl("same.two", TORCH_BOX(&same));
+}
 """
 CALL = 'extern "C" int %s(void*); int call_%s() { return %s(nullptr); }\n'
 MISSING = CALL % (("torch_no_such_function",) * 3)
@@ -50,7 +55,9 @@ def test_the_ops_are_listed(build, workbook, tmp_path):
     done = workbook("matrix", build(OPS), MINE, "--json", report)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "libmatrix.so: loads, 2 ops" in done.stdout
-    row = json.loads(report.read_text())["versions"][MINE]
+    said = json.loads(report.read_text())
+    assert said["schema"] == 1
+    row = said["results"][0]["versions"][MINE]
     assert row["libraries"]["libmatrix.so"]["ops"] == [
         "matrix_::same", "matrix_::same.two"]
 
@@ -64,7 +71,10 @@ def test_a_command_sees_the_libtorch(build, workbook):
     assert f"the command passed: at {torch_root()}/lib" in done.stdout
     done = workbook("matrix", library, MINE, "--", "sh", "-c", "echo why; exit 3")
     assert done.returncode == 1
-    assert "the command FAILED: why" in done.stdout
+    assert "the command FAILED: the process ended with status 3" in done.stdout
+    assert "          why\n" in done.stdout
+    done = workbook("matrix", library, MINE, "--", "sh", "-c", "kill -ABRT $$")
+    assert "was ended by SIGABRT; trace shows in which op" in done.stdout
 
 
 def test_a_library_that_is_refused(build, workbook):
@@ -78,9 +88,8 @@ def test_a_library_that_is_refused(build, workbook):
 def test_a_library_that_never_ends_loading(build, tmp_path, monkeypatch):
     library = build("#include <unistd.h>\n"
                     "__attribute__((constructor)) static void wait() { sleep(999); }")
-    monkeypatch.setattr(extension, "LOADING_LIMIT", 3)
-    monkeypatch.setattr(schemas, "LOADING_LIMIT", 3)
-    result = extension.load(library, MINE, tmp_path)
+    monkeypatch.setattr(extension.Limits, "load", 3)
+    result = extension.load(library, MINE, tmp_path, extension.Limits(load=3))
     assert result.refused == "no end of loading it in 3 s"
     with pytest.raises(CannotRun, match=f"libmatrix.so on libtorch {MINE}: no end of"):
         schemas.ask_libtorch(library, MINE)
@@ -95,10 +104,11 @@ def test_what_has_no_end(workbook, tmp_path, command):
 
 
 def test_without_a_gpu_the_rest_is_looked_up(build, tmp_path):
-    result = extension.load(build(GPU), MINE, tmp_path)
+    limits = extension.Limits()
+    result = extension.load(build(GPU), MINE, tmp_path, limits)
     assert (result.ops, result.without) == ([], ["functions of CUDA"])
     for code in GPU + MISSING, MISSING + GPU:  # whichever is missed first
-        result = extension.load(build(code), MINE, tmp_path)
+        result = extension.load(build(code), MINE, tmp_path, limits)
         assert "undefined symbol: torch_no_such_function" in result.refused
 
 
@@ -116,13 +126,69 @@ def test_a_wheel(build, workbook, tmp_path):
 
 @pytest.mark.parametrize("words, said", [
     (["nonesuch.so"], "is no library, and no version such as 2.10.0"),
-    (["2.10.0", "--", "true"], "name one library"),
-    ([__file__, __file__], "name one library"),
+    (["2.10.0", "--", "true"], "name a library"),
+    ([__file__, "9.9.9"], "9.9.9 is no version of torch such as 2.10.0"),
+    ([__file__, "--test-seconds", "0"], "must be a number above 0, got 0"),
+    ([__file__, "--", "python", "-m", "pytest"], "--python -- python -m pytest"),
     ([__file__, MINE], "refused: ")])
 def test_words_that_make_no_sense(workbook, words, said):
     done = workbook("matrix", *words)
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert said in done.stdout + done.stderr
+
+
+def test_a_library_whose_ops_cannot_be_called(build, workbook):
+    """Its registration was dropped, or its kernels are for another namespace."""
+    done = workbook("matrix", build("int f() { return 1; }"), MINE)
+    assert done.returncode == 1 and "FAILED: no op was registered" in done.stdout
+    code = OPS.replace("IMPL(matrix_", "IMPL(other_")
+    done = workbook("matrix", build(code), MINE)
+    assert done.returncode == 1, done.stdout
+    assert "FAILED: without a kernel, so that a call throws: matrix_::same, " \
+        "matrix_::same.two" in done.stdout
+
+
+def test_ops_and_kernels_in_two_libraries(build, workbook, tmp_path):
+    """A Hub variant is one of a folder's; the kernels may be in another one."""
+    schemas_, kernels = OPS.split("STABLE_TORCH_LIBRARY_IMPL")
+    folder = tmp_path / "torch-stable-abi210-cpu-x86_64-linux"
+    folder.mkdir()
+    build(schemas_).rename(folder / "a.so")
+    assert workbook("matrix", folder, MINE).returncode == 1
+    build(schemas_[:schemas_.index("STABLE_TORCH_LIBRARY")] +
+          "STABLE_TORCH_LIBRARY_IMPL" + kernels).rename(folder / "b.so")
+    done = workbook("matrix", folder, MINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_first_reason_is_shown(build, workbook):
+    done = workbook("matrix", build(OPS.replace("CPU", "CPUU")), MINE)
+    assert done.returncode == 1  # libtorch says nothing
+    assert "ended by SIGSEGV; audit reads its keys and schemas" in done.stdout
+    done = workbook("matrix", build(OPS.replace("two(Tensor x)", "two(Tensor)")), MINE)
+    assert "frame #" not in done.stdout and re.search(
+        r"refused: .+\(the process was ended by SIGABRT", done.stdout), done.stdout
+
+
+def test_what_a_library_has_started_ends_with_it(build, workbook, tmp_path):
+    code = ("#include <unistd.h>\n#include <cstdlib>\n"
+            "__attribute__((constructor)) static void f() "
+            '{ if (fork() == 0) { execlp("sleep", "sleep", "987", nullptr); }'
+            " sleep(99); }")
+    done = workbook("matrix", build(code), MINE, "--load-seconds", "2")
+    assert "no end of loading it in 2 s" in done.stdout and done.returncode == 1
+    assert subprocess.run(["pgrep", "-f", "^sleep 987"]).returncode == 1
+
+
+def test_several_and_one_for_another_machine(build, workbook, tmp_path):
+    library = build(OPS)
+    data = bytearray(library.read_bytes())
+    data[18] = 183
+    other = tmp_path / "other.so"
+    other.write_bytes(data)
+    done = workbook("matrix", other, library, MINE)
+    assert done.returncode == 2 and "1 of 1 versions" in done.stdout
+    assert "other.so is for aarch64, and this machine is x86_64" in done.stderr
 
 
 def test_a_version_is_fetched_whatever_pip_may_install(tmp_path, monkeypatch):

@@ -1,28 +1,27 @@
-"""schemas: compare what a library calls by name with the schemas of libtorch."""
+"""schemas: compare what a library calls by name with the schemas of libtorch.
+
+    ./workbook schemas LIBRARY                          on the versions that are here
+    ./workbook schemas LIBRARY --torch all              on all of them
+    ./workbook schemas --print aten::sum.dim_IntList    a schema, and the call for it"""
 
 import argparse
 import json
 import os
 import re
-import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch_stable_abi.libtorch import runtimes
-from torch_stable_abi.libtorch.extension import LOADING_LIMIT
-from torch_stable_abi.libtorch.versions import (
-    OLDEST,
-    as_version,
-    in_order,
-    numbers,
-    supported,
-)
+from torch_stable_abi.files import refuse_unwritable
+from torch_stable_abi.libtorch import extension, runtimes
+from torch_stable_abi.libtorch.versions import OLDEST, in_order, numbers, supported
 from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.projects import find_library
 from torch_stable_abi.schemas import schema
 
 ASK = Path(schema.__file__).with_name("running.py")
+SHAPE = 1  # of the JSON: a larger number, if a key is renamed or goes
 
 
 def here() -> list[str]:
@@ -32,22 +31,18 @@ def here() -> list[str]:
     return in_order(runtimes.installed(), *cached)
 
 
-def ask_libtorch(library: Path, version: str) -> dict:
-    """Return the calls, and the schemas that a running libtorch has for them."""
-    folder = runtimes.root(version) / "lib"
-    try:
-        done = subprocess.run(
-            [sys.executable, ASK, folder / "libtorch_cpu.so",
-             library], text=True, capture_output=True, errors="replace",
-            env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, timeout=LOADING_LIMIT)
-    except subprocess.TimeoutExpired:
-        raise CannotRun(f"{library.name} on libtorch {version}: no end of loading it "
-                        f"in {LOADING_LIMIT} s") from None
-    if done.returncode != 0:
-        raise CannotRun(f"{library.name} on libtorch {version}: "
-                        + (done.stderr.strip().splitlines() or ["it ended"])[-1]
-                        .removeprefix("OSError: "))
-    return json.loads(done.stdout)
+def ask_libtorch(library: Path, version: str, others: list[Path] | None = None,
+                 ops: list[str] | None = None) -> dict:
+    """Return the calls, and the schemas that a running libtorch has for them; of `ops`,
+    if any are given. `others` are loaded before."""
+    words = [word for path in others or [] for word in ("--load", str(path))]
+    words += [word for op in ops or [] for word in ("--op", op)]
+    with tempfile.TemporaryDirectory() as stubs:
+        said = extension.ask([ASK, *words], library, version, Path(stubs),
+                             extension.Limits.load, [], lambda: ["--lazy"])
+    if "refused" in said:
+        raise CannotRun(f"{library.name} on libtorch {version}: {said['refused']}")
+    return said
 
 
 def read_schemas(version: str) -> dict[str, str] | None:
@@ -71,7 +66,9 @@ def compare(calls: list[str], found: dict[str, str], file) -> dict[str, list]:
         declared, name = schema.parse(call), schema.name_of(call)
         problems = []
         if not found[call]:
-            problems = ["there is no such op"]
+            problems = ["there is no such op" + (
+                "" if name.startswith("aten::") else "; a library that defines it is "
+                "named by --load")]
         else:
             said = schema.parse(found[call])
             problems = schema.differences(declared, said)
@@ -82,19 +79,34 @@ def compare(calls: list[str], found: dict[str, str], file) -> dict[str, list]:
     return result
 
 
-def check(library: Path, versions: list[str]) -> dict:
-    """{version: {call: problems}}, and where each schema came from."""
-    result: dict = {"library": library.name, "versions": {}, "sources": {}}
+def check(library: Path, versions: list[str], others: list[Path] | None = None) -> dict:
+    """{version: {call: problems}}, where each schema came from, and why a version could
+    not be asked."""
+    result: dict = {"library": library.name, "versions": {}, "sources": {},
+                    "errors": {}}
+
+    def ask(version: str) -> dict:
+        try:
+            return {**ask_libtorch(library, version, others),
+                    "file": read_schemas(version)}
+        except CannotRun as error:
+            return {"error": str(error)}
+
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        answers = list(pool.map(lambda v: ask_libtorch(library, v), versions))
+        answers = list(pool.map(ask, versions))
     for version, said in zip(versions, answers):
-        file = read_schemas(version)
+        if "error" in said:
+            result["errors"][version] = said["error"]
+            continue
+        file = said["file"]
         result["versions"][version] = compare(
             said["calls"], said["schemas"], file)
         result["sources"][version] = {
             "running": sum(1 for s in said["schemas"].values() if s),
             "native_functions.yaml": None if file is None else sum(
                 1 for c in said["calls"] if schema.name_of(c) in file)}
+    if not result["versions"]:
+        raise CannotRun("\n".join(dict.fromkeys(result["errors"].values())))
     return result
 
 
@@ -116,34 +128,90 @@ def show(result: dict) -> None:
         print(f"libtorch {version}: {counts['running']} schemas asked of it, " +
               ("no native_functions.yaml" if file is None else
                f"{file} compared with native_functions.yaml as well"))
+    for error in result["errors"].values():
+        print(f"not compared: {error}")
+
+
+def print_schemas(names: list[str], versions: list[str], others: list[Path]) -> int:
+    """Print each op's schema on each version, and the call by name that it wants.
+    Return the exit status."""
+    status = 0
+    answers = {v: ask_libtorch(extension.libtorch(v), v, others, names)["schemas"]
+               for v in versions}
+    for name in names:
+        texts: dict[str, list[str]] = {}
+        for version in versions:
+            texts.setdefault(answers[version][name], []).append(version)
+        for text, on in texts.items():
+            print(f"{' '.join(on)}: {text or f'there is no op {name}'}")
+            status = status if text else 1
+            if text:
+                print("\n".join(describe_call(text)))
+    return status
+
+
+def describe_call(text: str) -> list[str]:
+    """Return the call by name of a schema: a slot for each argument, with its default,
+    and for each return."""
+    name, _, overload = schema.name_of(text).partition(".")
+    arguments, returns = schema.list_parts(text)
+    lines = [f'  torch_call_dispatcher("{name}", "{overload}", slots, '
+             "TORCH_ABI_VERSION)",
+             f"  slots[{max(len(arguments), len(returns))}], all of them given:"]
+    lines += [f"    {i}  {part}" for i, part in enumerate(arguments)]
+    lines += [f"  after the call slot {i} has {part}" for i, part in enumerate(returns)]
+    return lines or ["  no slot"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "exit status: 0 every call fits, 1 not, 2 could not run"
-    parser.add_argument("library", help="a shared library that uses call_op.h or "
-                                        "by_name.h, "
-                                        "or the folder of its CMakeLists.txt")
-    parser.add_argument("--torch", nargs="+", metavar="VERSION",
-                        type=lambda text: text if text == "all" else as_version(text),
+    parser.epilog = ("exit status: 0 every call fits, 1 not, 2 a version could not be "
+                     "asked")
+    parser.add_argument("library", nargs="*", help="a shared library that uses "
+                        "call_op.h or by_name.h, or the folder of its CMakeLists.txt")
+    parser.add_argument("--torch", nargs="+", metavar="VERSION", default=[],
                         help="as 2.10.0, fetched if need be, or all; default: "
                              "the installed one and those fetched before")
+    parser.add_argument("--load", action="append", default=[], metavar="LIBRARY",
+                        help="load it before, for ops that it defines")
+    parser.add_argument("--print", action="append", default=[], metavar="OP",
+                        dest="ops", help="show the schema of an op such as "
+                        "aten::sum.dim_IntList on each version, and the call by name")
+    parser.add_argument("--json", metavar="FILE", help="write the result there")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    versions = arguments.torch or here()
-    if versions == ["all"]:
-        versions = in_order(*supported(), runtimes.installed())
-    library = find_library(arguments.library)
+    versions = list[str]()
+    given = list(arguments.library)
+    for word in arguments.torch:  # which takes all that stands behind it
+        is_version = word == "all" or re.fullmatch(r"2\.\d+\.\d+", word)
+        (versions if is_version else given).append(word)
+    chosen = bool(versions)
+    versions = in_order(*supported(), runtimes.installed()) if "all" in versions \
+        else versions or here()
+    if (len(given) != 1) != bool(arguments.ops):
+        raise CannotRun("name one library, or an op by --print; a version is such as "
+                        f"2.12.1: got {' '.join(given) or 'nothing'}")
+    if arguments.json:
+        refuse_unwritable(Path(arguments.json), "--json")
+    others = [find_library(other) for other in arguments.load]
+    library = None if arguments.ops else find_library(given[0])
     for version in versions:
         if not runtimes.whole(version):
             print(f"Fetching torch {version}: 0.5 to 0.9 GB", file=sys.stderr)
             runtimes.fetch(version)
-    result = check(library, versions)
+    if library is None:
+        return print_schemas([op if "::" in op else f"aten::{op}"
+                              for op in arguments.ops], versions, others)
+    result = check(library, versions, others)
     show(result)
     wrong = sum(1 for found in result["versions"].values()
                 for problems in found.values() if problems)
     checked = sum(map(len, result["versions"].values()))
     print(f"{checked - wrong} of {checked} fit" +
-          ("" if arguments.torch else "; --torch all adds the versions that are "
+          ("" if chosen else "; --torch all adds the versions that are "
            "not here" if len(versions) < len(supported()) else ""))
-    return 1 if wrong else 0
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(
+            {"schema": SHAPE, "tool": "torch-stable-abi schemas", **result},
+            indent=1) + "\n")
+    return 1 if wrong else 2 if result["errors"] else 0

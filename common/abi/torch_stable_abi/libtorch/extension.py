@@ -1,14 +1,17 @@
 """Somebody's extension on each libtorch: loaded, its ops listed, and its owner's
 tests run."""
 
+import contextlib
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 import tempfile
 import venv
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,14 +19,18 @@ from torch_stable_abi.files import CACHE, DAMAGED_ZIP
 from torch_stable_abi.libtorch import loading, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
-from torch_stable_abi.programs import PIP, CannotRun, environment_of_user, run_shown
+from torch_stable_abi.programs import (
+    PIP,
+    CannotRun,
+    environment_of_user,
+    name_signal,
+    run_shown,
+)
 from torch_stable_abi.programs import run as run_program
 from torch_stable_abi.projects import by_place, find_library
 
 LOADING = loading.__file__
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
-LIMIT = 1200  # seconds for the owner's command
-LOADING_LIMIT = 60  # for a library
 CPU = "https://download.pytorch.org/whl/cpu"
 # What only a GPU needs; the libtorch of the matrix are without.
 GPU = re.compile(r"(lib(?:torch_cuda|torch_python|c10_cuda|cu|nv)[\w.+-]*): cannot "
@@ -41,30 +48,58 @@ void __cudaRegisterVar() {}
 """
 
 
+# The first line of an output that gives a reason.
+REASON = re.compile(r"undefined symbol|cannot open shared object|invalid ELF|Error\b|"
+                    r"terminate called|what\(\)|[Ee]xception|error:|Failed")
+MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
+
+
+@dataclass
+class Limits:
+    """The seconds that loading a library, and the owner's command, may take on each
+    version."""
+    load: float = 60
+    test: float = 1200
+
+
 @dataclass
 class Result:
     """What came of one library on one version."""
     ops: list[str] | None = None
+    kernels: list[str] = field(default_factory=list)  # the ops that have one
     refused: str = ""  # the loader's message
     without: list[str] = field(default_factory=list)  # what only a GPU needs
 
 
-def libraries(given: str, folder: Path) -> list[Path]:
-    """Return the file itself; those of a wheel; what a folder's CMakeLists.txt
-    makes."""
+def find_libraries(given: str, folder: Path) -> list[Path]:
+    """Return the file itself; those of a wheel, or of a folder such as a Hub variant;
+    what a folder's CMakeLists.txt makes."""
     path = Path(given)
-    if path.suffix != ".whl" or not path.is_file():
+    if path.is_dir() and not (path / "CMakeLists.txt").exists():
+        folder = path
+    elif path.suffix != ".whl" or not path.is_file():
         return [find_library(given)]
-    try:
-        with zipfile.ZipFile(path) as wheel:
-            wheel.extractall(folder)
-    except DAMAGED_ZIP as error:
-        raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
-            from None
+    else:
+        try:
+            with zipfile.ZipFile(path) as wheel:
+                wheel.extractall(folder)
+        except DAMAGED_ZIP as error:
+            raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
+                from None
     found = sorted(p for p in folder.rglob("*.so") if takes_of_libtorch(p))
     if not found:
-        raise CannotRun(f"{path.name} holds no library that uses libtorch")
+        raise CannotRun(f"{given} holds no library that uses libtorch")
     return found
+
+
+def refuse_other_machine(library: Path) -> None:
+    with open(library, "rb") as file:
+        head = file.read(20)
+    here = platform.machine()
+    name = MACHINES.get(int.from_bytes(head[18:20], "little"), "another machine")
+    if head[:4] == b"\x7fELF" and here in MACHINES.values() and name != here:
+        raise CannotRun(f"{library.name} is for {name}, and this machine is {here}: "
+                        "run this on one of that kind")
 
 
 def takes_of_libtorch(library: Path) -> bool:
@@ -80,6 +115,10 @@ def shims(library: Path) -> list[str]:
             if surface.is_shim(n) and not re.search(r"_cuda(_|$)", n)]
 
 
+def libtorch(version: str) -> Path:
+    return runtimes.root(version) / "lib/libtorch_cpu.so"
+
+
 def environment(version: str, stubs: Path | None = None) -> dict[str, str]:
     folder = runtimes.root(version)
     paths = [str(folder / "lib"), *([str(stubs)] if stubs else [])]
@@ -87,35 +126,67 @@ def environment(version: str, stubs: Path | None = None) -> dict[str, str]:
             "LD_LIBRARY_PATH": os.pathsep.join(paths)}
 
 
-def load(library: Path, version: str, stubs: Path) -> Result:
-    """Load a library on a version. What only a GPU needs is stood in for, if it is
-    missing."""
-    result, wanted = Result(), list[str]()
+def load(library: Path, version: str, stubs: Path, limits: Limits) -> Result:
+    """Load a library on a version, and find its ops."""
+    result = Result()
+    said = ask([LOADING], library, version, stubs, limits.load, result.without)
+    result.ops, result.kernels = said.get("ops"), said.get("kernels", [])
+    result.refused = said.get("refused", "").replace(f"{library.parent}/", "")
+    return result
+
+
+def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
+        without: list[str], lazy: Callable[[], list[str]] | None = None) -> dict:
+    """Run a script that loads a library on a version, and return what it prints as
+    JSON. What only a GPU needs is stood in for, if it is missing, and added to
+    `without`; functions of CUDA are then looked up when they are called, and the
+    script is given the words of `lazy` for it."""
+    said: dict = {}
+    words = list[str]()
     for _ in range(20):
         try:
-            done = subprocess.run(
-                [sys.executable, LOADING,
-                 runtimes.root(version) / "lib/libtorch_cpu.so", library, *wanted],
-                text=True, capture_output=True, errors="replace",
-                env=environment(version, stubs), timeout=LOADING_LIMIT)
+            done = run_program(
+                [sys.executable, script[0], libtorch(version), library, *script[1:],
+                 *words], env=environment(version, stubs), timeout=seconds,
+                title=f"{version}: loading {library.name}", start_new_session=True)
         except subprocess.TimeoutExpired:
-            result.refused = f"no end of loading it in {LOADING_LIMIT} s"
-            break
-        lines = done.stdout.splitlines()
-        said: dict = json.loads(lines[-1]) if lines and done.returncode == 0 else {
-            "refused": (done.stderr.strip().splitlines() or [
-                f"the process ended with {done.returncode}"])[-1]}
-        result.ops = said.get("ops")
-        result.refused = said.get("refused", "").replace(f"{library.parent}/", "")
-        if missing := GPU.search(result.refused):
-            result.without.append(missing[1])
+            return {"refused": f"no end of loading it in {seconds:g} s"}
+        said = read_answer(done)
+        refused = said.get("refused", "")
+        if missing := GPU.search(refused):
+            without.append(missing[1])
             stub(stubs / missing[1])
-        elif GPU_SYMBOL.search(result.refused) and not wanted:
-            result.without.append("functions of CUDA")
-            wanted = ["aoti_torch_abi_version", *shims(library)]
+        elif GPU_SYMBOL.search(refused) and not words:
+            without.append("functions of CUDA")
+            words = lazy() if lazy else ["aoti_torch_abi_version", *shims(library)]
         else:
             break
-    return result
+    return said
+
+
+def read_answer(done: subprocess.CompletedProcess) -> dict:
+    """Return what loading.py has printed, among what the library has; else why it did
+    not come so far."""
+    lines = done.stdout.splitlines()
+    for line in reversed(lines if done.returncode == 0 else []):
+        with contextlib.suppress(ValueError):
+            said = json.loads(line)
+            if isinstance(said, dict) and said.keys() & {"ops", "refused", "calls"}:
+                return said
+    how = describe_end(done.returncode, "audit reads its keys and schemas")
+    reason = find_reason(lines)
+    return {"refused": f"{reason} ({how})" if reason else how}
+
+
+def describe_end(status: int, cure: str = "trace shows in which op") -> str:
+    """Return how a process ended: "ended by SIGSEGV", and what tells why."""
+    return f"the process ended with status {status}" if status >= 0 else \
+        f"the process was ended by {name_signal(-status)}; {cure}"
+
+
+def find_reason(lines: list[str]) -> str:
+    """Return the first line that gives a reason, else the last."""
+    return next(filter(REASON.search, lines), (lines or [""])[-1]).strip()
 
 
 def stub(path: Path) -> None:
@@ -170,8 +241,8 @@ def install_torch(version: str, pip: list) -> None:
                   [*pip, f"torch=={version}"], env=any_version)
 
 
-def run_command(command: list[str], version: str, stubs: Path,
-                bin: Path | None) -> tuple[bool, str]:
+def run_command(command: list[str], version: str, stubs: Path, bin: Path | None,
+                limits: Limits) -> tuple[bool, str]:
     """Return whether it passed, and the last of what it printed."""
     env = {**environment_of_user(), **environment(version, stubs)}
     if bin:  # this torch has its own libraries
@@ -179,12 +250,16 @@ def run_command(command: list[str], version: str, stubs: Path,
                "VIRTUAL_ENV": str(bin.parent)}
         env.pop("PYTHONPATH", None)
     try:
-        done = run_program(command, env=env, timeout=LIMIT)
+        done = run_program(command, env=env, timeout=limits.test,
+                           title=f"{version}: {command[0]}", start_new_session=True)
     except subprocess.TimeoutExpired:
-        return False, f"no end in {LIMIT} s"
+        return False, f"no end in {limits.test:g} s"
     except FileNotFoundError:
         raise CannotRun(f"there is no program {command[0]}") from None
-    return done.returncode == 0, "\n".join(done.stdout.splitlines()[-15:])
+    lines = done.stdout.splitlines()[-15:]
+    if done.returncode:
+        lines.append(describe_end(done.returncode))
+    return done.returncode == 0, "\n".join(lines)
 
 
 def fetch(versions: list[str], with_python: bool) -> None:
@@ -202,29 +277,43 @@ def fetch(versions: list[str], with_python: bool) -> None:
               "download.pytorch.org answers; else 3 and 6 GB")
 
 
-def matrix(given: str, versions: list[str], command: list[str],
-           with_python: bool) -> dict:
+def matrix(given: str, versions: list[str], command: list[str], with_python: bool,
+           limits: Limits) -> dict:
+    """Return what came of a library, a wheel or a folder on each version, and print
+    it."""
     versions = versions or in_order(*supported(), runtimes.installed())
     result: dict = {"library": Path(given).name, "versions": {}}
     with tempfile.TemporaryDirectory() as folder:
-        found = libraries(given, Path(folder, "wheel"))
+        found = find_libraries(given, Path(folder, "wheel"))
+        for library in found:
+            refuse_other_machine(library)
         fetch(versions, with_python)
         wheel = Path(given).resolve() if given.endswith(".whl") else None
         for version in versions:
             stubs = Path(folder, version)
             stubs.mkdir()
             row: dict = {"libraries": {
-                p.name: vars(load(p, version, stubs)) for p in found}}
+                p.name: vars(load(p, version, stubs, limits)) for p in found}}
+            row["without_kernel"] = find_without_kernel(row)
             if command:
                 bin = python(version, wheel) if with_python else None
                 row["passed"], row["output"] = run_command(
-                    command, version, stubs, bin)
-            row["good"] = row.get("passed", True) and not any(
-                r["refused"] for r in row["libraries"].values())
+                    command, version, stubs, bin, limits)
+            loaded = not any(r["refused"] for r in row["libraries"].values())
+            row["ops"] = sum(len(r["ops"] or []) for r in row["libraries"].values())
+            row["good"] = bool(loaded and row["ops"] and not row["without_kernel"]
+                               and row.get("passed", True))
             result["versions"][version] = row
             show(version, row)
     list_ops(result)
     return result
+
+
+def find_without_kernel(row: dict) -> list[str]:
+    """Return the ops that no library here has a kernel for."""
+    with_kernel = {op for r in row["libraries"].values() for op in r["kernels"]}
+    return [op for r in row["libraries"].values() for op in r["ops"] or []
+            if op not in with_kernel]
 
 
 def show(version: str, row: dict) -> None:
@@ -234,6 +323,13 @@ def show(version: str, row: dict) -> None:
         if one["without"] and not one["refused"]:
             text += f" (without {', '.join(one['without'])})"
         print(f"{version:<8}{name}: {text}")
+    if not row["ops"] and not any(r["refused"] for r in row["libraries"].values()):
+        print(f"{'':<8}FAILED: no op was registered. Did the linker drop the object "
+              "file that does it?")
+    if row["without_kernel"]:
+        print(f"{'':<8}FAILED: without a kernel, so that a call throws: "
+              f"{', '.join(row['without_kernel'][:4])}" + (
+                  " ..." if row["without_kernel"][4:] else ""))
     if "passed" in row:
         last = row["output"].splitlines()[-1:] or [""]
         print(f"{'':<8}the command {'passed' if row['passed'] else 'FAILED'}: "

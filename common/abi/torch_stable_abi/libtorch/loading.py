@@ -1,5 +1,6 @@
 """Loads a library into the libtorch that LD_LIBRARY_PATH has, as Python would,
-and prints as JSON the ops that it registered, or why it was refused.
+and prints as JSON the ops that it registered, and those that it has kernels for, or
+why it was refused.
 
     loading.py LIBTORCH_CPU LIBRARY             all its functions are looked up
     loading.py LIBTORCH_CPU LIBRARY FUNCTION... these alone
@@ -27,18 +28,42 @@ class Names(ctypes.Structure):  # std::vector<c10::OperatorName>
                 ("capacity", ctypes.c_void_p)]
 
 
-def ops(torch) -> set[str]:
-    """No function of the C shim lists them. This one was the same in every
-    libtorch from 2.9 to 2.15."""
-    dispatcher = torch._ZN3c1010Dispatcher13realSingletonEv
-    dispatcher.restype = ctypes.c_void_p
-    list_them = torch._ZN3c1010Dispatcher13getAllOpNamesEv
-    list_them.restype, list_them.argtypes = Names, [ctypes.c_void_p]
-    names = list_them(dispatcher())
-    count = (names.end - names.begin) // ctypes.sizeof(Name)
+# Of every libtorch from 2.9 to 2.15. No function of the C shim lists ops.
+DISPATCHER = "_ZN3c1010Dispatcher13realSingletonEv"
+ALL_OPS = "_ZN3c1010Dispatcher13getAllOpNamesEv"
+OPS_OF_KEY = "_ZN3c1010Dispatcher27getAllOpNamesForDispatchKeyENS_11DispatchKeyE"
+KEYS = 256  # more than there are in any
 
+
+def ops(torch) -> set[str]:
+    """Return the ops that have a schema."""
+    list_them = torch[ALL_OPS]
+    list_them.restype, list_them.argtypes = Names, [ctypes.c_void_p]
+    return read_names(list_them(dispatcher(torch)))
+
+
+def ops_with_kernels(torch) -> set[str]:
+    """Return the ops that have a kernel for any key."""
+    list_them = torch[OPS_OF_KEY]
+    list_them.restype = Names
+    list_them.argtypes = [ctypes.c_void_p, ctypes.c_uint16]
+    return {name for key in range(KEYS)
+            for name in read_names(list_them(dispatcher(torch), key))}
+
+
+def dispatcher(torch) -> int:
+    find = torch[DISPATCHER]
+    find.restype = ctypes.c_void_p
+    return find()
+
+
+def read_names(names: Names) -> set[str]:
     def text(string):
         return ctypes.string_at(string.data, string.size).decode()
+
+    if not names.begin:
+        return set()
+    count = (names.end - names.begin) // ctypes.sizeof(Name)
     return {".".join(filter(None, (text(n.name), text(n.overload))))
             for n in (Name * count).from_address(names.begin)}
 
@@ -57,7 +82,9 @@ def main() -> None:
     elif not process.dlopen(os.fsencode(os.path.abspath(sys.argv[2])), mode):
         print(json.dumps({"refused": process.dlerror().decode()}), flush=True)
     else:
-        print(json.dumps({"ops": sorted(ops(torch) - before)}), flush=True)
+        print(json.dumps({"ops": sorted(ops(torch) - before),
+                          "kernels": sorted(ops_with_kernels(torch) - before)}),
+              flush=True)
     os._exit(0)
 
 

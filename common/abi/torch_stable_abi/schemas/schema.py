@@ -27,6 +27,12 @@ def parse(text: str) -> Types:
                  tuple(_name(a) for a in taken))
 
 
+def list_parts(text: str) -> tuple[list[str], list[str]]:
+    """Return the arguments of a schema, as they are written, and its returns."""
+    arguments, returns = _halves(text[text.index("("):])
+    return [a for a in _split(arguments) if a != "*"], _split(returns)
+
+
 def name_of(text: str) -> str:
     return text[:text.index("(")]
 
