@@ -59,6 +59,28 @@ bool maybe_followed(const void* address) {
   return bucket(address).load(std::memory_order_relaxed) != 0;
 }
 
+// What operator new was last asked for, for a few slots each: malloc gives no
+// block for one, two or four of them alone. An entry is an address, hidden, and
+// how many slots; its place is by the address.
+constexpr size_t kMostSlots = 15;
+std::atomic<uint64_t> asked[1 << 12];
+
+std::atomic<uint64_t>& asked_at(const void* address) {
+  return asked[reinterpret_cast<uintptr_t>(address) >> 4 & 0xfff];
+}
+
+void note_asked(const void* address, size_t bytes) {
+  asked_at(address).store(
+      hide(address) - bytes / sizeof(uint64_t), std::memory_order_relaxed);
+}
+
+void forget_asked(const void* address) {
+  std::atomic<uint64_t>& entry = asked_at(address);
+  if (hide(address) - entry.load(std::memory_order_relaxed) <= kMostSlots) {
+    entry.store(0, std::memory_order_relaxed);
+  }
+}
+
 class Locked {
  public:
   Locked() : lock_(table().mutex) {}
@@ -136,6 +158,18 @@ State look(const void* address, Block* block) {
   return found->second.dead ? State::kDead : State::kAlive;
 }
 
+size_t slots_asked_for(const void* address) {
+  // Where another allocator has the blocks, nothing tells of their release.
+  static const bool is_told = [] {
+    void* const block = ::operator new(sizeof(uint64_t));
+    ::operator delete(block);
+    return asked_at(block).load() == 0;
+  }();
+  const uint64_t slots =
+      hide(address) - asked_at(address).load(std::memory_order_relaxed);
+  return is_told && slots <= kMostSlots ? slots : 0;
+}
+
 bool follow(const void* address, Kind kind, const Place& made) {
   const Locked locked;
   const auto [found, first] = table().blocks.try_emplace(hide(address));
@@ -201,6 +235,7 @@ void set_reading_string(const void* string) {
 using namespace workbook::trace;
 
 extern "C" __attribute__((visibility("default"))) void free(void* address) {
+  forget_asked(address);
   if (address == nullptr ||
       (!busy && maybe_followed(address) && on_free(address))) {
     return;
@@ -212,6 +247,9 @@ __attribute__((visibility("default"))) void* operator new(size_t bytes) {
   using New = void* (*)(size_t);
   static const auto real = reinterpret_cast<New>(dlsym(RTLD_NEXT, "_Znwm"));
   void* const address = real(bytes);
+  if (bytes <= kMostSlots * sizeof(uint64_t)) {
+    note_asked(address, bytes);
+  }
   if (reading != nullptr && bytes == kStringSize && !busy) {
     Block string;
     if (look(reading, &string) == State::kAlive) {

@@ -39,6 +39,8 @@ struct Place {
   const Op* op = nullptr;     // whose slot; or in whose kernel
   const char* shim = nullptr; // the function
   size_t slot = 0;
+  const Op* in = nullptr;     // of a call, in whose kernel
+  const void* from = nullptr; // who called
 };
 
 struct Block {
@@ -59,6 +61,9 @@ inline Hidden hide(const void* address) {
 }
 
 State look(const void* address, Block* block = nullptr);
+// How many whole slots operator new was asked for at this address, if they were
+// few; else 0.
+size_t slots_asked_for(const void* address);
 // From now on it is followed, as made there. False if it is dead.
 bool follow(const void* address, Kind kind, const Place& made);
 // Its ownership passes to libtorch; or back, with no place.

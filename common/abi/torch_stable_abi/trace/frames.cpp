@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <atomic>
 
 namespace workbook::trace {
@@ -49,6 +50,11 @@ bool is_mapped(uint64_t bits) {
 // in use, behind it. Where the array is not the whole block, the notes are of
 // something else, and do not fit each other.
 size_t room_on_heap(uint64_t array, size_t wanted) {
+  const size_t asked =
+      8 * slots_asked_for(reinterpret_cast<const void*>(array));
+  if (asked != 0) {
+    return std::min(asked, wanted);
+  }
   const auto note = [](uint64_t address) {
     return is_mapped(address) ? *reinterpret_cast<const uint64_t*>(address) : 0;
   };
@@ -97,9 +103,25 @@ bool is_like_tensor(uint64_t bits) {
         ? *reinterpret_cast<const uint64_t*>(address)
         : 0;
   };
+  const auto is_in_library = [](uint64_t address) {
+    Dl_info info;
+    return address != 0 && dladdr(reinterpret_cast<void*>(address), &info) != 0;
+  };
   const uint64_t table = follow(follow(bits));
-  Dl_info info;
-  return table != 0 && dladdr(reinterpret_cast<void*>(table), &info) != 0;
+  return is_in_library(table) && is_in_library(follow(table));
+}
+
+bool is_in_signal_handler() {
+  bool found = false;
+  _Unwind_Backtrace(
+      [](_Unwind_Context* context, void* data) {
+        int before = 0; // the address is of what is to run next
+        _Unwind_GetIPInfo(context, &before);
+        *static_cast<bool*>(data) = *static_cast<bool*>(data) || before != 0;
+        return _URC_NO_REASON;
+      },
+      &found);
+  return found;
 }
 
 size_t room(const void* array, size_t wanted, const Caller& caller) {

@@ -10,6 +10,9 @@ std::string no_heap_address(uint64_t bits);
 // And of a tensor: what it refers to has a virtual table in a library.
 bool is_like_tensor(uint64_t bits);
 
+// Whether a signal has interrupted what this thread did.
+bool is_in_signal_handler();
+
 // How many bytes there can be at `array`: up to the end of its block on the
 // heap, or to the return address of the function that it is a local of.
 size_t room(const void* array, size_t wanted, const Caller& caller);
