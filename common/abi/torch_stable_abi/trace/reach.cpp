@@ -1,11 +1,16 @@
 #include "reach.h"
 
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace workbook::trace {
@@ -17,7 +22,7 @@ struct Region {
 };
 
 // Added to what the tracer notes, so that it is taken for no address.
-constexpr uint64_t kOdd = 1;
+constexpr uint64_t kHidden = uint64_t{1} << 62;
 constexpr uint64_t kLargest = uint64_t{1} << 30; // that is looked through
 
 uint64_t word(uint64_t address) {
@@ -40,7 +45,7 @@ void append_chunks(
            size_of(at) <= heap.end - at) {
       const uint64_t next = at + size_of(at);
       if ((word(next - 8) & 1) != 0 && word(at + 8) != free) {
-        chunks.push_back(at + kOdd);
+        chunks.push_back(at + kHidden);
       }
       at = next;
     }
@@ -62,27 +67,36 @@ uint64_t mark_of_free() {
   return reinterpret_cast<const volatile uint64_t*>(address)[1];
 }
 
+// The name of the file that the tracer was loaded from.
+const char* own_name() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<const void*>(&own_name), &info);
+  static char path[4096];
+  return realpath(info.dli_fname, path) == nullptr ? "?" : path;
+}
+
 // Writable memory: what malloc has its blocks in, and all else but the tracer's
 // the C library's, which knows the free blocks, and the stacks; of the stack of
 // this thread what is above the frame.
 void read_regions(
     uint64_t frame, std::vector<Region>& heaps, std::vector<Region>& roots) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
-  char line[512];
+  char line[8192];
   uint64_t guard = 0, ours = 0; // where the region before ended
+  static const char* const own = own_name();
   while (maps != nullptr && std::fgets(line, sizeof(line), maps) != nullptr) {
     Region region{};
-    char mode[5] = {}, name[256] = {};
+    char mode[5] = {}, name[4096] = {};
     std::sscanf(
         line,
-        "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %255s",
+        "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %4095s",
         &region.begin,
         &region.end,
         mode,
         name);
     const bool thread_stack = guard == region.begin && name[0] == 0;
     guard = std::strncmp(mode, "---", 3) == 0 ? region.end : 0;
-    const bool tracer = std::strstr(name, "libworkbook_trace") ||
+    const bool tracer = std::strcmp(name, own) == 0 ||
         std::strstr(name, "/libc.so") || std::strstr(name, "/libc-2") ||
         (ours == region.begin && name[0] == 0);
     ours = tracer ? region.end : 0;
@@ -107,54 +121,125 @@ void read_regions(
   }
 }
 
+// The address that an int of Python holds whose digits are this word; 0 if it
+// is of none. A digit has 30 bits.
+uint64_t int_of_python(uint64_t at, uint64_t begin, uint64_t type) {
+  constexpr uint64_t kDigit = (uint64_t{1} << 30) - 1;
+  const uint64_t digits = word(at), low = digits & kDigit;
+  const uint64_t high = digits >> 32 & kDigit;
+  if (type == 0 || digits != (high << 32 | low) || high == 0 ||
+      at - begin < 24 || word(at - 16) != type) {
+    return 0;
+  }
+  const uint64_t owners = word(at - 24); // or the next free block
+  return owners != 0 && owners >> 40 == 0 ? high << 30 | low : 0;
+}
+
+// Looks through memory, from all that is no heap.
+class Search {
+ public:
+  Search(const std::unordered_set<Hidden>& addresses, uint64_t frame)
+      : addresses_(addresses),
+        python_(
+            reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, "PyLong_Type"))) {
+    const uint64_t free = mark_of_free() == 0 ? 1 : mark_of_free();
+    std::vector<Region> heaps;
+    read_regions(frame, heaps, work_);
+    size_t most = 0;
+    for (const Region& heap : heaps) {
+      most += (heap.end - heap.begin) / 32;
+    }
+    chunks_.reserve(most); // so that no heap grows while it is looked through
+    heaps.clear();
+    work_.clear();
+    read_regions(frame, heaps, work_);
+    for (const Region& heap : heaps) {
+      append_chunks(heap, free, chunks_);
+    }
+    seen_.resize(chunks_.size());
+  }
+
+  std::unordered_set<Hidden> run() {
+    while (!work_.empty()) {
+      const Region region = {
+          work_.back().begin & ~kHidden, work_.back().end & ~kHidden};
+      work_.pop_back();
+      for (uint64_t at = region.begin; at + 8 <= region.end; at += 8) {
+        visit(word(at));
+        if (const uint64_t held = int_of_python(at, region.begin, python_)) {
+          visit(held);
+        }
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // The low bits may be a mark, of an address that is a block's first.
+  void visit(uint64_t bits) {
+    const uint64_t address = bits & ~uint64_t{7};
+    const auto next =
+        std::upper_bound(chunks_.begin(), chunks_.end(), address + kHidden);
+    if (next == chunks_.begin()) {
+      return;
+    }
+    const uint64_t chunk = *(next - 1) - kHidden;
+    const uint64_t end = chunk + size_of(chunk) - 8;
+    const auto index = static_cast<size_t>(next - 1 - chunks_.begin());
+    if (address >= end || seen_[index] ||
+        (bits != address && address != chunk) ||
+        look(reinterpret_cast<const void*>(chunk)) == State::kDead) {
+      return;
+    }
+    seen_[index] = true;
+    work_.push_back({chunk + kHidden, end + kHidden});
+    if (addresses_.count(~chunk) != 0) {
+      found_.insert(~chunk);
+    }
+  }
+
+  const std::unordered_set<Hidden>& addresses_;
+  const uint64_t python_; // the type of its ints
+  std::vector<Region> work_;
+  std::vector<uint64_t> chunks_; // in use, in order
+  std::vector<bool> seen_;
+  std::unordered_set<Hidden> found_;
+};
+
+thread_local sigjmp_buf* given_up = nullptr;
+
+// Another thread may unmap what is being looked through.
+void give_up(int number) {
+  if (given_up != nullptr) {
+    siglongjmp(*given_up, 1);
+  }
+  signal(number, SIG_DFL); // and comes again
+}
+
 } // namespace
 
 std::unordered_set<Hidden> reachable(
     const std::unordered_set<Hidden>& addresses, const void* frame) {
-  std::unordered_set<Hidden> found;
   if (addresses.empty()) {
-    return found;
+    return {};
   }
-  const uint64_t free = mark_of_free() == 0 ? 1 : mark_of_free();
-  const auto at = reinterpret_cast<uint64_t>(frame);
-  std::vector<Region> heaps, work;
-  std::vector<uint64_t> chunks; // in use, in order
-  read_regions(at, heaps, work);
-  size_t most = 0;
-  for (const Region& heap : heaps) {
-    most += (heap.end - heap.begin) / 32;
+  struct sigaction ours {
+  }, before[2];
+  ours.sa_handler = &give_up;
+  sigaction(SIGSEGV, &ours, &before[0]);
+  sigaction(SIGBUS, &ours, &before[1]);
+  sigjmp_buf here;
+  given_up = &here;
+  std::unordered_set<Hidden> found;
+  if (sigsetjmp(here, 1) == 0) {
+    Search search(addresses, reinterpret_cast<uint64_t>(frame));
+    found = search.run();
+  } else {
+    found = addresses; // none is called lost
   }
-  chunks.reserve(most); // so that no heap grows while it is looked through
-  heaps.clear();
-  work.clear();
-  read_regions(at, heaps, work);
-  for (const Region& heap : heaps) {
-    append_chunks(heap, free, chunks);
-  }
-  std::vector<bool> seen(chunks.size());
-  while (!work.empty()) {
-    const Region region = work.back();
-    work.pop_back();
-    for (uint64_t at = region.begin; at + 8 <= region.end; at += 8) {
-      const uint64_t bits = word(at);
-      const auto next =
-          std::upper_bound(chunks.begin(), chunks.end(), bits + kOdd);
-      if (bits % 8 != 0 || next == chunks.begin()) {
-        continue;
-      }
-      const uint64_t chunk = *(next - 1) - kOdd;
-      const uint64_t end = chunk + size_of(chunk) - 8;
-      const auto index = static_cast<size_t>(next - 1 - chunks.begin());
-      if (bits < end && !seen[index] &&
-          look(reinterpret_cast<const void*>(chunk)) != State::kDead) {
-        seen[index] = true;
-        work.push_back({chunk, end});
-        if (addresses.count(~chunk) != 0) {
-          found.insert(~chunk);
-        }
-      }
-    }
-  }
+  given_up = nullptr;
+  sigaction(SIGSEGV, &before[0], nullptr);
+  sigaction(SIGBUS, &before[1], nullptr);
   return found;
 }
 
