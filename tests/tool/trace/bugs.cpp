@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #ifdef RIGHT
@@ -205,6 +206,118 @@ Tensor close(const Tensor& x) {
   return x;
 }
 
+// Returns whose types do not read the same backwards: libtorch confuses them.
+void two(StableIValue* stack, uint64_t, uint64_t) {
+  const auto x = to<Tensor>(stack[0]);
+  stack[0] = from(x);
+  stack[1] = from(std::make_optional(x));
+}
+void alike(StableIValue* stack, uint64_t, uint64_t) {
+  const auto x = to<Tensor>(stack[0]);
+  stack[0] = from(x);
+  stack[1] = from(x);
+}
+Tensor confused(const Tensor& x) {
+  StableIValue stack[] = {from(x), 0};
+  call(kRight ? "bugs::alike" : "bugs::two", "", stack);
+  if (kRight) {
+    to<Tensor>(stack[1]);
+    return to<Tensor>(stack[0]);
+  }
+  return x;
+}
+
+// An int of 32 bits, and one in a list.
+Tensor negative(const Tensor& x) {
+  const int dim = -1;
+  StableIValue stack[] = {from(x), 0, 0};
+  stack[1] = kRight ? from(int64_t{dim}) : static_cast<uint32_t>(dim);
+  call("aten::softmax", "int", stack);
+  return to<Tensor>(stack[0]);
+}
+Tensor negative_in_list(const Tensor& x) {
+  const std::vector<int64_t> dims = {kRight ? -1 : 0xffffffffLL};
+  StableIValue stack[] = {from(x), from(std::make_optional(dims)), 0, 0};
+  call("aten::sum", "dim_IntList", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// Short arrays on the heap, shorter than the smallest block.
+Tensor vector_of_one(const Tensor& x) {
+  std::vector<StableIValue> stack(kRight ? 2 : 1);
+  stack[0] = from(x);
+  call("aten::sum", "", stack.data());
+  return to<Tensor>(stack[0]);
+}
+Tensor vector_of_two(const Tensor& x) {
+  std::vector<StableIValue> stack(kRight ? 3 : 2);
+  stack[0] = from(x);
+  stack[1] = from(int64_t{0});
+  call("aten::cumsum", "", stack.data());
+  return to<Tensor>(stack[0]);
+}
+
+// Handles that the threads of a loop lose.
+Tensor parallel(const Tensor& x) {
+  torch::stable::parallel_for(0, 64, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      AtenTensorHandle handle = nullptr;
+      aoti_torch_new_tensor_handle(x.get(), &handle);
+      if (kRight) {
+        aoti_torch_delete_tensor_object(handle);
+      }
+    }
+  });
+  return x;
+}
+
+// A call that fails, and nobody asks. The right one throws, and catches.
+Tensor unasked(const Tensor& x) {
+  StableIValue stack[] = {from(x), from(int64_t{7}), 0};
+  if (kRight) {
+    try {
+      call("aten::softmax", "int", stack);
+    } catch (const std::exception&) {
+    }
+  } else {
+    torch_call_dispatcher("aten::softmax", "int", stack, TORCH_ABI_VERSION);
+  }
+  return x;
+}
+
+// Handles that what is static holds, as it is or marked.
+AtenTensorHandle new_handle(const Tensor& x) {
+  AtenTensorHandle handle = nullptr;
+  aoti_torch_new_tensor_handle(x.get(), &handle);
+  return handle;
+}
+Tensor cached(const Tensor& x) {
+  static std::unordered_map<int64_t, AtenTensorHandle> handles;
+  if (handles.empty()) {
+    handles[0] = new_handle(x);
+  }
+  return x;
+}
+Tensor cached_by_thread(const Tensor& x) {
+  static thread_local std::vector<AtenTensorHandle> handles;
+  if (handles.empty()) {
+    handles.push_back(new_handle(x));
+  }
+  return x;
+}
+Tensor marked(const Tensor& x) {
+  static volatile uintptr_t handle = 0;
+  if (handle == 0) {
+    handle = reinterpret_cast<uintptr_t>(new_handle(x)) | 1;
+  }
+  return x;
+}
+
+// A handle that Python has as an int.
+int64_t number(const Tensor& x) {
+  return reinterpret_cast<int64_t>(new_handle(x));
+}
+
 // What a library keeps is not lost.
 Tensor kept(const Tensor& x) {
   static Tensor* const first = new Tensor(torch::stable::empty_like(x));
@@ -231,6 +344,19 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("sum_flag(Tensor x) -> Tensor");
   m.def("close(Tensor x) -> Tensor");
   m.def("kept(Tensor x) -> Tensor");
+  m.def("two(Tensor x) -> (Tensor, Tensor?)");
+  m.def("alike(Tensor x) -> (Tensor, Tensor)");
+  m.def("confused(Tensor x) -> Tensor");
+  m.def("negative(Tensor x) -> Tensor");
+  m.def("negative_in_list(Tensor x) -> Tensor");
+  m.def("vector_of_one(Tensor x) -> Tensor");
+  m.def("vector_of_two(Tensor x) -> Tensor");
+  m.def("parallel(Tensor x) -> Tensor");
+  m.def("unasked(Tensor x) -> Tensor");
+  m.def("cached(Tensor x) -> Tensor");
+  m.def("cached_by_thread(Tensor x) -> Tensor");
+  m.def("marked(Tensor x) -> Tensor");
+  m.def("number(Tensor x) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
@@ -253,6 +379,19 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("sum_flag", TORCH_BOX(&sum_flag));
   m.impl("close", TORCH_BOX(&close));
   m.impl("kept", TORCH_BOX(&kept));
+  m.impl("two", &two);
+  m.impl("alike", &alike);
+  m.impl("confused", TORCH_BOX(&confused));
+  m.impl("negative", TORCH_BOX(&negative));
+  m.impl("negative_in_list", TORCH_BOX(&negative_in_list));
+  m.impl("vector_of_one", TORCH_BOX(&vector_of_one));
+  m.impl("vector_of_two", TORCH_BOX(&vector_of_two));
+  m.impl("parallel", TORCH_BOX(&parallel));
+  m.impl("unasked", TORCH_BOX(&unasked));
+  m.impl("cached", TORCH_BOX(&cached));
+  m.impl("cached_by_thread", TORCH_BOX(&cached_by_thread));
+  m.impl("marked", TORCH_BOX(&marked));
+  m.impl("number", TORCH_BOX(&number));
 }
 
 } // namespace bugs

@@ -269,14 +269,16 @@ void plant_one(size_t kind, const Tensor& x) {
           "null return", x, 2, "planted::kernel, return # (Tensor): ");
     case 8: {
       const Call& call = kCalls[below(2) * 6];
-      say("return kept", "of " + call.name() + ": never released");
+      say("return kept",
+          "of " + call.name() + ", called by planted: never released");
       Stack stack = arguments_of(call, x);
       torch_call_dispatcher(
           call.op, call.overload, stack.data(), TORCH_ABI_VERSION);
       return;
     }
     case 9:
-      say("handle kept", "aoti_torch_new_tensor_handle: never released");
+      say("handle kept",
+          "new_tensor_handle, called by planted: never released");
       make("Tensor", x.get());
       return;
     case 10: {
@@ -293,7 +295,8 @@ void plant_one(size_t kind, const Tensor& x) {
       return;
     }
     case 11: {
-      say("used after release", "used by aoti_torch_new_tensor_handle after");
+      say("used after release",
+          "used by aoti_torch_new_tensor_handle, called by planted, after");
       const StableIValue slot = make("Tensor", x.get());
       release("Tensor", slot);
       make("Tensor", reinterpret_cast<AtenTensorHandle>(slot));

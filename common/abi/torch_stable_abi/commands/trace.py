@@ -3,12 +3,14 @@
     ./workbook trace -- python my_script.py            every call and kernel
     ./workbook trace --op 'my_ops::*' -- build/my_test those of these ops
     ./workbook trace --summary -- python my_script.py  what is wrong, and no more
+    ./workbook trace --strict --json found.json -- build/my_test    in CI
 
 No library is built anew. Each call by name and each boxed kernel is shown with its
 schema and its slots; and at the end, what leaked, was released twice, was handed
 over unowned or does not fit its schema."""
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch_stable_abi.files import refuse_unwritable
@@ -26,20 +29,53 @@ from torch_stable_abi.trace import library
 
 TAKES_COMMAND = True  # after --
 # What the program's processes share: counts, and what runs.
-STATUS = struct.Struct("5I200s")
+STATUS = struct.Struct("8I200s")
+SCHEMA = 1  # of --json; a key may come, and none changes its meaning
+
+
+@dataclass(frozen=True)
+class Status:
+    """Counts of all processes: those that used libtorch's shim, what was found, the
+    summaries, those that ran kernels, and those of them that gave a summary."""
+
+    used: int
+    errors: int
+    suspicious: int
+    notes: int
+    pytorch: int
+    summaries: int
+    ran_kernels: int
+    summarised_kernels: int
+    running: str
+
+    @classmethod
+    def read(cls, file: Path) -> "Status":
+        values = list(STATUS.unpack(file.read_bytes()))
+        values[-1] = values[-1].split(b"\0")[0].decode(errors="replace")
+        return cls(*values)
+
+    @property
+    def unseen(self) -> int:
+        return self.ran_kernels - self.summarised_kernels
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ("exit status: the program's, if it is not 0; else 1 if an error "
-                     "was found, 0 if none was, 2 could not run")
-    parser.usage = "./workbook trace [--op PATTERN] [--summary] [--output FILE] -- " \
-                   "COMMAND..."
+                     "was found (with --strict, something suspicious as well), 2 if "
+                     "nothing was looked at, or not all: a process that ran kernels "
+                     "ended without its summary; else 0")
+    parser.usage = "./workbook trace [--op PATTERN] [--summary] [--strict] " \
+                   "[--output FILE] [--json FILE] -- COMMAND..."
     parser.add_argument("--op", metavar="PATTERN",
                         help="draw only ops such as 'my_ops::*'; all are checked")
     parser.add_argument("--summary", action="store_true",
                         help="draw only what is wrong")
+    parser.add_argument("--strict", action="store_true",
+                        help="end with status 1 for what is suspicious as well")
     parser.add_argument("--output", metavar="FILE",
                         help="write there instead of to stderr")
+    parser.add_argument("--json", metavar="FILE",
+                        help="write what was found there as well, for programs")
 
 
 def environment(arguments: argparse.Namespace, status: Path) -> dict[str, str]:
@@ -61,7 +97,57 @@ def environment(arguments: argparse.Namespace, status: Path) -> dict[str, str]:
     if arguments.output:
         Path(arguments.output).write_text("")
         result["WORKBOOK_TRACE_OUTPUT"] = str(Path(arguments.output).resolve())
+    if arguments.json:
+        result["WORKBOOK_TRACE_JSON"] = str(status.with_name("events"))
     return result
+
+
+def merge_events(text: str) -> list[dict]:
+    """Return the processes, from the lines that they wrote: a finding at its first
+    time, and a summary with all of them at the end, which some do not come to."""
+    processes: dict[int, dict] = {}
+    for line in text.splitlines():
+        event = json.loads(line)
+        process = processes.setdefault(event["process"], {
+            "process": event["process"], "libtorch": None, "kernels": None,
+            "calls": None, "shim_functions": None, "summary": False, "findings": []})
+        if "finding" in event:
+            process["findings"].append(event["finding"])
+        else:
+            process.update(event, summary=True)
+    return list(processes.values())
+
+
+def write_json(file: Path, events: Path, command: list[str], status: int) -> None:
+    text = events.read_text() if events.exists() else ""
+    file.write_text(json.dumps({
+        "schema": SCHEMA, "command": command, "status": status,
+        "processes": merge_events(text)}, indent=2) + "\n")
+
+
+def describe_gaps(how: str, status: Status) -> str:
+    """Return what could not be looked at; "" if all was."""
+    if not status.used:
+        return (f"{how}, and nothing passed the boundary: it loaded no library that "
+                "uses\n  libtorch's C shim (or is linked statically, or set-user-ID: "
+                "then nothing can be seen)")
+    if not status.summaries:
+        return how + (f" in {status.running}" if status.running else "") + \
+            ", so there is no summary of what leaked"
+    if status.unseen:
+        processes = "process that ran kernels" if status.unseen == 1 else \
+            "processes that ran kernels"
+        return (f"{status.unseen} {processes} ended by a signal, or run still: "
+                "there is no summary of what leaked there")
+    return ""
+
+
+def exit_status(ended: int, status: Status, strict: bool) -> int:
+    if ended:
+        return ended if ended > 0 else 128 - ended
+    if status.errors or strict and status.suspicious:
+        return 1
+    return 2 if not status.used or status.unseen else 0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -73,25 +159,22 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun(f"there is no program {command[0]}" if not
                         Path(command[0]).exists() else f"{command[0]} is no program "
                         f"that can be run: chmod +x it, or name its interpreter first")
-    if arguments.output:
-        refuse_unwritable(Path(arguments.output), "--output")
+    for file, option in (arguments.output, "--output"), (arguments.json, "--json"):
+        if file:
+            refuse_unwritable(Path(file), option)
     with tempfile.TemporaryDirectory(prefix="trace-") as folder:
-        status = Path(folder, "status")
-        status.write_bytes(bytes(STATUS.size))
+        file = Path(folder, "status")
+        file.write_bytes(bytes(STATUS.size))
         process = subprocess.Popen([program, *command[1:]],
-                                   env=environment(arguments, status))
+                                   env=environment(arguments, file))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the program's
         ended = process.wait()
-        used, errors, _, _, summaries, running = STATUS.unpack(status.read_bytes())
+        status = Status.read(file)
+        result = exit_status(ended, status, arguments.strict)
+        if arguments.json:
+            write_json(Path(arguments.json), Path(folder, "events"), command, result)
     how = f"{command[0]} ended with status {ended}" if ended >= 0 else \
         f"{command[0]} was ended by {name_signal(-ended)}"
-    op = running.split(b"\0")[0].decode(errors="replace")
-    if not used:
-        print(f"workbook: {how}, and nothing passed the boundary: it loaded no "
-              "library that uses\n  libtorch's C shim (or is linked statically, or "
-              "set-user-ID: then nothing can be seen)", file=sys.stderr)
-        return ended if ended > 0 else 128 - ended if ended else 2
-    if not summaries:
-        print(f"workbook: {how}" + (f" in {op}" if op else "") +
-              ", so there is no summary of what leaked", file=sys.stderr)
-    return ended if ended > 0 else 128 - ended if ended else 1 if errors else 0
+    if gaps := describe_gaps(how, status):
+        print(f"workbook: {gaps}", file=sys.stderr)
+    return result

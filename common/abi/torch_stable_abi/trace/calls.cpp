@@ -1,12 +1,8 @@
 #include "calls.h"
 
+#include "faults.h"
 #include "frames.h"
-
 #include "slots.h"
-
-#include <torch/headeronly/core/Layout.h>
-#include <torch/headeronly/core/MemoryFormat.h>
-#include <torch/headeronly/core/ScalarType.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +12,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace workbook::trace {
@@ -28,250 +25,21 @@ using slots::pointer;
 thread_local const Op* running = nullptr;
 thread_local size_t depth = 0;
 
-// --- a slot ------------------------------------------------------------------
-
-// Something that a slot refers to.
-struct Part {
-  const void* address;
-  Kind kind;
-  std::string where; // " in [1]"
+// The last function that failed on this thread, and for which nothing was
+// thrown since.
+struct Failed {
+  const char* function = nullptr;
+  char reason[256] = "";
 };
+thread_local Failed failed;
 
-struct Fault {
-  Class of = Class::kError;
-  std::string text; // "": none
-};
-
-std::string hex(StableIValue slot) {
-  char text[17];
-  std::snprintf(
-      text, sizeof(text), "%016llx", static_cast<unsigned long long>(slot));
-  return text;
-}
-
-Kind kind_of(Base base) {
-  switch (base) {
-    case Base::kTensor:
-      return Kind::kTensor;
-    case Base::kString:
-      return Kind::kString;
-    case Base::kList:
-      return Kind::kList;
-    case Base::kGenerator:
-      return Kind::kGenerator;
-    default:
-      return Kind::kHeapSlot;
-  }
-}
-
-bool is_block(Base base) {
-  return base == Base::kOptional || base == Base::kList ||
-      base == Base::kTensor || base == Base::kString ||
-      base == Base::kGenerator;
-}
-
-Fault fault_of_block(Kind kind, StableIValue slot) {
-  if (slot == 0) {
-    return {Class::kError, "empty, where a " + text_of(kind) + " should be"};
-  }
-  Block block;
-  switch (look(pointer<const void*>(slot), &block)) {
-    case State::kAlive:
-      if (block.kind != kind) {
-        return {
-            Class::kError,
-            "a " + text_of(block.kind) + " (" + text_of(block.made) +
-                "), where a " + text_of(kind) + " should be"};
-      }
-      return {};
-    case State::kDead:
-      tell(pointer<const void*>(slot));
-      return {
-          Class::kError,
-          "was released before," + released_by(block) + "; it was " +
-              text_of(block.made)};
-    case State::kUnknown:
-      break;
-  }
-  const std::string reason = no_heap_address(slot);
-  if (!reason.empty()) {
-    return {
-        Class::kError, reason + ", where a " + text_of(kind) + " should be"};
-  }
-  if (kind == Kind::kTensor && !is_like_tensor(slot)) {
-    return {Class::kError, "is the address of no tensor that is alive"};
-  }
-  if (kind == Kind::kList || kind == Kind::kString) {
-    return {
-        Class::kSuspicious,
-        "is no " + text_of(kind) + " that was seen to be made"};
-  }
-  return {};
-}
-
-bool is_like_double(StableIValue slot) {
-  const auto exponent = static_cast<int>(slot >> 52 & 0x7ff) - 1023;
-  return -40 < exponent && exponent < 40;
-}
-
-template <typename Enum>
-Fault fault_of_code(StableIValue slot, Enum count, const char* what) {
-  // A newer libtorch may have more.
-  return slot < static_cast<StableIValue>(count) + 8
-      ? Fault{}
-      : Fault{Class::kError, std::string("is the code of no ") + what};
-}
-
-Fault fault_of_value(Base base, StableIValue slot) {
-  Block block;
-  if (slot != 0 && look(pointer<const void*>(slot), &block) == State::kAlive) {
-    return {
-        Class::kError,
-        "the address of a " + text_of(block.kind) + " (" + text_of(block.made) +
-            "), where a value should be"};
-  }
-  switch (base) {
-    case Base::kBool:
-      return slot > 1 ? Fault{Class::kError, "a bool is 0 or 1"} : Fault{};
-    case Base::kInt:
-      return is_like_double(slot)
-          ? Fault{Class::kSuspicious, "has the bits of a float"}
-          : Fault{};
-    case Base::kFloat: {
-      const uint64_t magnitude = slot & ~(uint64_t{1} << 63);
-      if (magnitude != 0 && magnitude >> 52 == 0) {
-        return {
-            Class::kSuspicious,
-            slot >> 23 != 0 ? "has the bits of a 32-bit float"
-                            : "has the bits of an int"};
-      }
-      return slot >> 48 == 0xffff
-          ? Fault{Class::kSuspicious, "has the bits of a negative int"}
-          : Fault{};
-    }
-    case Base::kScalarType:
-      return fault_of_code(slot, c10::ScalarType::NumOptions, "dtype");
-    case Base::kLayout:
-      return fault_of_code(slot, c10::Layout::NumOptions, "layout");
-    case Base::kMemoryFormat:
-      return fault_of_code(
-          slot, c10::MemoryFormat::NumOptions, "memory format");
-    case Base::kDevice: {
-      const auto index = static_cast<int32_t>(slot & 0xffffffff);
-      return slot >> 32 > 63 || index < -1 || index > 127
-          ? Fault{Class::kError, "is no device"}
-          : Fault{};
-    }
-    default:
-      return {};
-  }
-}
-
-// What the slot refers to, and what is wrong with it. Nothing is opened that
-// is not alive. What libtorch has made is right: then `made` says where.
-Fault walk(
-    const Type& type,
-    StableIValue slot,
-    const Place* made,
-    const std::string& where,
-    std::vector<Part>& parts) {
-  if (type.base == Base::kOther) {
-    return {};
-  }
-  if (!is_block(type.base)) {
-    return made != nullptr ? Fault{} : fault_of_value(type.base, slot);
-  }
-  if (slot == 0 && (type.base == Base::kOptional || made != nullptr)) {
-    return {};
-  }
-  const Kind kind = kind_of(type.base);
-  const auto* const address = pointer<const void*>(slot);
-  if (made != nullptr) {
-    follow(address, kind, *made);
-  } else {
-    const Fault fault = fault_of_block(kind, slot);
-    if (!fault.text.empty()) {
-      return fault;
-    }
-    if (look(address) == State::kUnknown) {
-      follow(address, kind, {});
-    }
-  }
-  parts.push_back({address, kind, where});
-  if (type.base == Base::kOptional) {
-    return walk(*type.inner, *pointer<StableIValue*>(slot), made, where, parts);
-  }
-  if (type.base == Base::kList && is_block(type.inner->base)) {
-    size_t i = 0;
-    for (const StableIValue element : slots::elements(slot)) {
-      const std::string in = " in [" + std::to_string(i++) + "]";
-      if (const Fault fault = walk(*type.inner, element, made, in, parts);
-          !fault.text.empty()) {
-        return {fault.of, "[" + std::to_string(i - 1) + "] " + fault.text};
-      }
-    }
-  }
-  return {};
-}
-
-std::string drawn_tensor(AtenTensorHandle tensor) {
-  int32_t dtype = 0, device = 0;
-  int64_t dim = 0, *sizes = nullptr;
-  bool defined = false;
-  aoti_torch_is_defined(tensor, &defined);
-  if (!defined) {
-    return "undefined";
-  }
-  aoti_torch_get_dtype(tensor, &dtype);
-  aoti_torch_get_device_type(tensor, &device);
-  std::string text = c10::toString(static_cast<c10::ScalarType>(dtype));
-  // Sizes that are symbols cannot be had so.
-  if (aoti_torch_get_dim(tensor, &dim) != 0 ||
-      aoti_torch_get_sizes(tensor, &sizes) != 0) {
-    return text;
-  }
-  text += " [";
-  for (int64_t i = 0; i < dim; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
-  }
-  return text + "]" +
-      (device == 0 ? "" : " on device " + std::to_string(device));
-}
-
-// The value, of what is alive and fits its type.
-std::string drawn(const Type& type, StableIValue slot) {
-  switch (type.base) {
-    case Base::kOptional:
-      return slot == 0 ? "None"
-                       : drawn(*type.inner, *pointer<StableIValue*>(slot));
-    case Base::kList: {
-      std::string text = "[";
-      const auto elements = slots::elements(slot);
-      for (size_t i = 0; i < std::min(elements.size(), size_t{8}); ++i) {
-        text += (i == 0 ? "" : ", ") + drawn(*type.inner, elements[i]);
-      }
-      return text + (elements.size() > 8 ? ", ...]" : "]");
-    }
-    case Base::kTensor:
-      return slot == 0 ? "none" : drawn_tensor(pointer<AtenTensorHandle>(slot));
-    case Base::kString:
-      return slots::draw("str", slot);
-    case Base::kBool:
-      return slot != 0 ? "true" : "false";
-    case Base::kInt:
-      return std::to_string(static_cast<int64_t>(slot));
-    case Base::kFloat: {
-      double value = 0;
-      std::memcpy(&value, &slot, sizeof(value));
-      char text[32];
-      std::snprintf(text, sizeof(text), "%.9g", value);
-      return text;
-    }
-    case Base::kScalarType:
-      return c10::toString(static_cast<c10::ScalarType>(slot));
-    default:
-      return "";
-  }
+// Why libtorch's last function on this thread failed; "" if it does not tell,
+// as before 2.13.
+std::string read_reason() {
+  static const auto what = reinterpret_cast<const char* (*)()>(
+      in_libtorch("torch_exception_get_what_without_backtrace"));
+  const std::string text = what == nullptr ? "" : what();
+  return text.substr(0, std::min(text.find('\n'), sizeof(Failed::reason) - 1));
 }
 
 // --- a call, or a kernel that is called
@@ -291,9 +59,8 @@ class Record {
   Record(const Op& op, const char* how, const std::string& library)
       : op_(op), how_(how), library_(library) {}
 
-  // Looks at slots; true if nothing is wrong with them. `made`: where they came
-  // from, if libtorch has made them. `before`: what was in the slots of
-  // returns.
+  // Looks at slots; true if no error is in them. `made`: where they came from,
+  // if libtorch has made them. `before`: what was in the slots of returns.
   bool add(
       const std::vector<Type>& types,
       const char* role,
@@ -305,59 +72,58 @@ class Record {
     std::map<const void*, size_t> seen;
     for (size_t i = 0; i < types.size(); ++i) {
       if (i >= room) {
-        fault(
-            i,
-            role,
-            types[i].text,
-            0,
-            {Class::kError,
-             "beyond the end of the caller's array, which has room for " +
-                 std::to_string(room) + " slots"});
+        add_short_array(i, role, types[i].text, room);
         return false;
       }
       Place place = made == nullptr ? Place{} : *made;
       place.slot = i;
       Line line{i, "", {}, "", &types[i], stack[i]};
-      const Fault wrong = walk(
-          types[i],
-          stack[i],
-          made == nullptr ? nullptr : &place,
-          "",
-          line.parts);
-      std::string text = wrong.text;
-      if (before != nullptr && stack[i] == before[i] && !text.empty()) {
-        text = look(pointer<const void*>(stack[i])) == State::kDead
-            ? "was not written: it still is argument " + std::to_string(i) +
-                ", which was released"
-            : "was not written";
+      Fault wrong = find_fault(
+          types[i], stack[i], made == nullptr ? nullptr : &place, line.parts);
+      if (before != nullptr && stack[i] == before[i] && !wrong.text.empty()) {
+        wrong = describe_unwritten(i, stack[i], wrong);
       }
-      for (const Part& part : line.parts) {
-        const auto [other, first] = seen.emplace(part.address, i);
-        if (!first && text.empty() && made == nullptr) {
-          text = "the same " + text_of(part.kind) + " as in slot " +
-              std::to_string(other->second) + ": two owners need two";
-          tell(part.address);
-        }
+      const bool returned = before != nullptr;
+      if (returned && types[i].base == Base::kInt &&
+          wrong.rule == std::string("handle-for-value")) {
+        // Python may keep it so.
+        const size_t end = wrong.text.rfind(", where a value");
+        wrong = {Class::kNote, "handle-as-int", wrong.text.substr(0, end)};
       }
-      if (!text.empty()) {
-        fault(i, role, types[i].text, stack[i], {wrong.of, text});
+      if (made == nullptr && wrong.text.empty()) {
+        wrong = find_second_owner(line, seen);
+      }
+      if (!wrong.text.empty()) {
         good = good && wrong.of != Class::kError;
-        continue;
-      }
-      lines_.push_back(std::move(line));
-    }
-    if ((op_.shown && !is_summary()) || !faults_.empty()) {
-      for (Line& line : lines_) {
-        if (line.text.empty() && line.type != nullptr) {
-          line.text = std::string(role) + " " + line.type->text + "  " +
-              hex(line.bits) + "  " + drawn(*line.type, line.bits);
+        add_fault(i, role, types[i].text, stack[i], wrong);
+        if (wrong.of == Class::kSuspicious) {
+          lines_.back().parts = std::move(line.parts);
         }
+      } else {
+        lines_.push_back(std::move(line));
       }
+    }
+    if ((op_.shown && !is_summary()) || !findings_.empty()) {
+      draw_lines(role);
     }
     return good;
   }
 
-  void fault(
+  // The array is too short for this slot.
+  void add_short_array(
+      size_t slot, const char* role, const std::string& type, size_t room) {
+    add_fault(
+        slot,
+        role,
+        type,
+        0,
+        {Class::kError,
+         "short-array",
+         "beyond the end of the caller's array, which has room for " +
+             std::to_string(room) + " slots"});
+  }
+
+  void add_fault(
       size_t slot,
       const std::string& role,
       const std::string& type,
@@ -365,10 +131,13 @@ class Record {
       const Fault& fault) {
     lines_.push_back(
         {slot, role + " " + type + "  " + hex(bits), {}, "<- " + fault.text});
-    faults_.emplace_back(
-        fault.of,
-        op_.name + ", " + role + " " + std::to_string(slot) + " (" + type +
-            "): " + fault.text);
+    findings_.push_back(
+        {fault.of,
+         fault.rule,
+         op_.name + ", " + role + " " + std::to_string(slot) + " (" + type +
+             "): " + fault.text,
+         op_.name,
+         static_cast<int>(slot)});
   }
 
   std::vector<Line>& lines() {
@@ -377,7 +146,7 @@ class Record {
 
   // Shows it, if all is shown, and what is wrong with it.
   void show(const char* what) {
-    if (faults_.empty() && (is_summary() || !op_.shown)) {
+    if (findings_.empty() && (is_summary() || !op_.shown)) {
       lines_.clear();
       return;
     }
@@ -392,23 +161,60 @@ class Record {
       }
     }
     bool shown = false;
-    for (const auto& [of, fault] : faults_) {
-      find(of, fault, shown ? "" : text);
+    for (const Finding& finding : findings_) {
+      find(finding, shown ? "" : text);
       shown = true;
     }
     if (!shown) {
       print(text);
     }
-    faults_.clear();
+    findings_.clear();
     lines_.clear();
   }
 
  private:
+  static Fault describe_unwritten(
+      size_t slot, StableIValue bits, const Fault& wrong) {
+    return {
+        wrong.of,
+        "not-written",
+        look(pointer<const void*>(bits)) == State::kDead
+            ? "was not written: it still is argument " + std::to_string(slot) +
+                ", which was released"
+            : "was not written"};
+  }
+
+  // What two slots refer to.
+  static Fault find_second_owner(
+      const Line& line, std::map<const void*, size_t>& seen) {
+    for (const Part& part : line.parts) {
+      const auto [other, first] = seen.emplace(part.address, line.slot);
+      if (!first) {
+        tell(part.address);
+        return {
+            Class::kError,
+            "two-owners",
+            "the same " + text_of(part.kind) + " as in slot " +
+                std::to_string(other->second) + ": two owners need two"};
+      }
+    }
+    return {};
+  }
+
+  void draw_lines(const char* role) {
+    for (Line& line : lines_) {
+      if (line.text.empty() && line.type != nullptr) {
+        line.text = std::string(role) + " " + line.type->text + "  " +
+            hex(line.bits) + "  " + draw_value(*line.type, line.bits);
+      }
+    }
+  }
+
   const Op& op_;
   const char* how_;
   const std::string& library_;
   std::vector<Line> lines_;
-  std::vector<std::pair<Class, std::string>> faults_;
+  std::vector<Finding> findings_;
 };
 
 std::vector<Part> parts_of(const std::vector<Line>& lines) {
@@ -434,6 +240,111 @@ const Op* running_op() {
   return running;
 }
 
+void note_failure(const char* function) {
+  failed.function = function;
+  std::snprintf(
+      failed.reason, sizeof(failed.reason), "%s", read_reason().c_str());
+}
+
+void forget_failure() {
+  failed.function = nullptr;
+}
+
+namespace {
+
+// Looks at what is given with a call; returns what then is libtorch's.
+std::vector<Part> look_at_arguments(
+    const Op& op, const StableIValue* stack, const Caller& caller) {
+  const Busy ours;
+  Record record(op, "call", caller_library(caller.address));
+  if (op.asked && op.schema.empty()) {
+    find(
+        {Class::kError,
+         "no-such-op",
+         op.name + ": this libtorch has no such op; called by " +
+             library_of(caller.address),
+         op.name});
+  }
+  const size_t slots = std::max(op.arguments.size(), op.returns.size());
+  const size_t has =
+      room(stack, slots * sizeof(StableIValue), caller) / sizeof(StableIValue);
+  record.add(op.arguments, "argument", stack, nullptr, has);
+  if (has < op.returns.size() && has >= op.arguments.size()) {
+    record.add_short_array(has, "return", op.returns[has].text, has);
+  }
+  std::vector<Part> given;
+  for (const Line& line : record.lines()) {
+    for (const Part& part : line.parts) {
+      give(part.address, {Role::kArgument, &op, nullptr, line.slot});
+      given.push_back(part);
+    }
+  }
+  record.show("");
+  return given;
+}
+
+// Says why, and that libtorch may not have taken what it was given.
+void look_at_failure(
+    const Op& op, const std::vector<Part>& given, const Place& at) {
+  const Busy ours;
+  for (const Part& part : given) {
+    Block block;
+    if (look(part.address, &block) == State::kAlive) {
+      block.given.role = Role::kLibtorch;
+      give(part.address, block.given);
+    }
+  }
+  std::string reason = read_reason();
+  Finding finding{
+      Class::kNote,
+      "failed-call",
+      op.name + " failed" + text_of_caller(at),
+      op.name};
+  if (are_confused(op.returns)) {
+    if (reason.find(" but got ") != std::string::npos) {
+      finding.of = Class::kError;
+      finding.rule = "confused-returns";
+    }
+    reason += (reason.empty() ? "" : "; ") + describe_confusion();
+  }
+  if (!reason.empty()) {
+    reason.insert(0, ": ");
+  }
+  finding.detail = reason;
+  find(finding);
+  if (!is_summary() && op.shown) {
+    print(
+        std::string(2 * depth, ' ') + "call " + op.name + " failed" + reason +
+        "\n");
+  }
+  if (running != nullptr) {
+    note_failure(op.name.c_str());
+  }
+}
+
+void look_at_call_returns(
+    const Op& op, const StableIValue* stack, const Place& made) {
+  const Busy ours;
+  if (op.returns.empty()) {
+    return;
+  }
+  Record record(op, "call", caller_library(made.from));
+  bool confused = false;
+  for (size_t i = 0; i < op.returns.size(); ++i) {
+    const Fault fault = find_confusion(op.returns, i, stack[i]);
+    if (!fault.text.empty()) {
+      record.add_fault(i, "return", op.returns[i].text, stack[i], fault);
+      confused = true;
+    }
+  }
+  if (!confused) {
+    record.add(op.returns, "return", stack, &made, op.returns.size());
+  }
+  record.show(" has returned");
+}
+
+} // namespace
+
 AOTITorchError call(
     const char* name,
     const char* overload,
@@ -448,38 +359,7 @@ AOTITorchError call(
   count_shim();
   count_call();
   const Op* const op = op_of(name, overload);
-  std::vector<Part> given;
-  {
-    const Busy ours;
-    Record record(*op, "call", caller_library(caller.address));
-    if (op->asked && op->schema.empty()) {
-      find(
-          Class::kError,
-          op->name + ": this libtorch has no such op; called by " +
-              library_of(caller.address));
-    }
-    const size_t slots = std::max(op->arguments.size(), op->returns.size());
-    const size_t has = room(stack, slots * sizeof(StableIValue), caller) /
-        sizeof(StableIValue);
-    record.add(op->arguments, "argument", stack, nullptr, has);
-    if (has < op->returns.size() && has >= op->arguments.size()) {
-      record.fault(
-          has,
-          "return",
-          op->returns[has].text,
-          0,
-          {Class::kError,
-           "beyond the end of the caller's array, which has room for " +
-               std::to_string(has) + " slots"});
-    }
-    for (const Line& line : record.lines()) {
-      for (const Part& part : line.parts) {
-        give(part.address, {Role::kArgument, op, nullptr, line.slot});
-        given.push_back(part);
-      }
-    }
-    record.show("");
-  }
+  const auto given = look_at_arguments(*op, stack, caller);
   const StableIValue* const before = std::exchange(under_way, stack);
   set_running(op->name.c_str());
   ++depth;
@@ -487,25 +367,11 @@ AOTITorchError call(
   --depth;
   set_running(running == nullptr ? "" : running->name.c_str());
   under_way = before;
-  const Busy ours;
+  const Place made{Role::kReturn, op, nullptr, 0, running, caller.address};
   if (code != 0) {
-    for (const Part& part : given) {
-      Block block;
-      if (look(part.address, &block) == State::kAlive) {
-        block.given.role = Role::kLibtorch;
-        give(part.address, block.given);
-      }
-    }
-    if (!is_summary() && op->shown) {
-      print(std::string(2 * depth, ' ') + "call " + op->name + " failed\n");
-    }
-    return code;
-  }
-  if (!op->returns.empty()) {
-    Record record(*op, "call", caller_library(caller.address));
-    const Place made{Role::kReturn, op, nullptr, 0};
-    record.add(op->returns, "return", stack, &made, op->returns.size());
-    record.show(" has returned");
+    look_at_failure(*op, given, made);
+  } else {
+    look_at_call_returns(*op, stack, made);
   }
   return code;
 }
@@ -572,73 +438,136 @@ class Running {
   const Op* before_;
 };
 
-void look_at_returns(
-    const Op& op,
-    const std::string& library,
-    const std::vector<StableIValue>& before,
-    const std::vector<StableIValue>& after,
+// A stack of the kernel's own, so that what is written beyond its end is seen.
+struct Stack {
+  size_t slots;
+  std::vector<StableIValue> before, now;
+
+  Stack(const StableIValue* stack, uint64_t arguments, uint64_t returns)
+      : slots(std::max(arguments, returns)), before(stack, stack + arguments) {
+    for (size_t i = arguments; i < slots + kGuards; ++i) {
+      before.push_back(kNothing + i);
+    }
+    now = before;
+  }
+
+  bool is_written(size_t slot) const {
+    return now[slot] != before[slot];
+  }
+};
+
+// Adds what the kernel wrote where nobody takes it.
+void add_lost_writes(Record& record, const Stack& stack, size_t returns) {
+  for (size_t i = returns; i < stack.now.size(); ++i) {
+    const StableIValue slot = stack.now[i];
+    Block block;
+    const bool lost = slot != 0 && i < stack.slots &&
+        look(pointer<const void*>(slot), &block) == State::kAlive;
+    if (!stack.is_written(i) || (i < stack.slots && !lost)) {
+      continue;
+    }
+    if (lost) {
+      tell(pointer<const void*>(slot));
+    }
+    record.add_fault(
+        i,
+        "slot",
+        lost ? text_of(block.kind) : "?",
+        slot,
+        {Class::kError,
+         "written-beyond",
+         lost ? "was written behind the " + std::to_string(returns) +
+                 " returns: nobody takes it"
+              : "was written beyond the end of the stack, which has " +
+                 std::to_string(stack.slots) + " slots"});
+  }
+}
+
+// Draws the arguments that the kernel keeps, or has lost.
+void draw_unreleased(
+    Record& record,
+    const std::vector<Line>& arguments,
+    const std::vector<Part>& given) {
+  for (const Line& line : arguments) {
+    for (const Part& part : line.parts) {
+      const bool returned =
+          std::any_of(given.begin(), given.end(), [&part](const Part& other) {
+            return other.address == part.address;
+          });
+      if (!returned && look(part.address) == State::kAlive) {
+        record.lines().push_back(
+            {line.slot,
+             "argument  " + hex(bits(part.address)) + "  " +
+                 text_of(part.kind) + part.where,
+             {},
+             "not released"});
+      }
+    }
+  }
+}
+
+void look_at_kernel_returns(
+    const Registration& registration,
+    const Stack& stack,
     const std::vector<Line>& arguments) {
-  Record record(op, "kernel", library);
+  const Op& op = *registration.op;
+  Record record(op, "kernel", registration.library);
   const size_t returns = op.returns.size();
-  const size_t slots = std::max(returns, op.arguments.size());
-  for (size_t i = 0; i < returns; ++i) {
-    const std::string& type = op.returns[i].text;
-    if (after[i] == before[i] && i >= op.arguments.size()) {
-      record.fault(i, "return", type, 0, {Class::kError, "was not written"});
+  for (size_t i = op.arguments.size(); i < returns; ++i) {
+    if (!stack.is_written(i)) {
+      record.add_fault(
+          i,
+          "return",
+          op.returns[i].text,
+          0,
+          {Class::kError, "not-written", "was not written"});
       record.show(" has returned");
       return;
     }
   }
   record.add(
-      op.returns, "return", after.data(), nullptr, returns, before.data());
+      op.returns,
+      "return",
+      stack.now.data(),
+      nullptr,
+      returns,
+      stack.before.data());
   const auto given = parts_of(record.lines());
-  for (size_t i = returns; i < after.size(); ++i) {
-    if (after[i] == before[i]) {
-      continue;
-    }
-    Block block;
-    const bool lost = after[i] != 0 && i < slots &&
-        look(pointer<const void*>(after[i]), &block) == State::kAlive;
-    if (i >= slots || lost) {
-      if (lost) {
-        tell(pointer<const void*>(after[i]));
-      }
-      record.fault(
-          i,
-          "slot",
-          lost ? text_of(block.kind) : "?",
-          after[i],
-          {Class::kError,
-           lost ? "was written behind the " + std::to_string(returns) +
-                   " returns: nobody takes it"
-                : "was written beyond the end of the stack, which has " +
-                   std::to_string(slots) + " slots"});
-    }
-  }
+  add_lost_writes(record, stack, returns);
   for (const Line& line : record.lines()) {
     for (const Part& part : line.parts) {
       give(part.address, {Role::kReturn, &op, nullptr, line.slot});
     }
   }
   if (!is_summary() && op.shown) {
-    for (const Line& line : arguments) {
-      for (const Part& part : line.parts) {
-        const bool returned =
-            std::any_of(given.begin(), given.end(), [&part](const Part& other) {
-              return other.address == part.address;
-            });
-        if (!returned && look(part.address) == State::kAlive) {
-          record.lines().push_back(
-              {line.slot,
-               "argument  " + hex(bits(part.address)) + "  " +
-                   text_of(part.kind) + part.where,
-               {},
-               "not released"});
-        }
-      }
-    }
+    draw_unreleased(record, arguments, given);
   }
   record.show(" has returned");
+}
+
+// What failed in the kernel, which returns as if nothing had.
+void look_at_ignored_failure(const Registration& registration) {
+  const std::string reason = failed.reason;
+  find(
+      {Class::kNote,
+       "ignored-failure",
+       std::string(failed.function) + " failed in " + registration.op->name +
+           " (" + registration.library +
+           "), and the kernel returned all the same",
+       registration.op->name,
+       -1,
+       reason.empty() ? "" : ": " + reason});
+}
+
+std::vector<Line> look_at_kernel_arguments(
+    const Registration& registration, const StableIValue* stack) {
+  const Op& op = *registration.op;
+  Record record(op, "kernel", registration.library);
+  const Place made{Role::kArgument, &op, nullptr, 0};
+  record.add(op.arguments, "argument", stack, &made, op.arguments.size());
+  std::vector<Line> lines = record.lines();
+  record.show("");
+  return lines;
 }
 
 void run(
@@ -657,39 +586,34 @@ void run(
   const Op& op = *registration.op;
   const bool known = op.arguments.size() == arguments &&
       op.returns.size() == returns && !op.schema.empty();
+  std::optional<Stack> own;
   std::vector<Line> lines;
-  // Its own copy, so that what is written beyond the end is seen.
-  const size_t slots = std::max(arguments, returns);
-  std::vector<StableIValue> before, after;
   {
     const Busy ours;
-    before.assign(stack, stack + arguments);
-    for (size_t i = arguments; i < slots + kGuards; ++i) {
-      before.push_back(kNothing + i);
-    }
-    after = before;
+    own.emplace(stack, arguments, returns);
     if (known) {
-      Record record(op, "kernel", registration.library);
-      const Place made{Role::kArgument, &op, nullptr, 0};
-      record.add(op.arguments, "argument", stack, &made, arguments);
-      lines = record.lines();
-      record.show("");
+      lines = look_at_kernel_arguments(registration, stack);
     }
   }
+  const char* const before = std::exchange(failed.function, nullptr);
   {
     const Running now(&op);
     ++depth;
     const Overtaken overtaken{op, lines};
-    registration.kernel(after.data(), arguments, returns);
+    registration.kernel(own->now.data(), arguments, returns);
   }
   --depth;
   const Busy ours;
-  if (known) {
-    look_at_returns(op, registration.library, before, after, lines);
+  if (failed.function != nullptr) {
+    look_at_ignored_failure(registration);
   }
-  for (size_t i = 0; i < slots; ++i) {
-    if (after[i] != before[i]) {
-      stack[i] = after[i];
+  failed.function = before;
+  if (known) {
+    look_at_kernel_returns(registration, *own, lines);
+  }
+  for (size_t i = 0; i < own->slots; ++i) {
+    if (own->is_written(i)) {
+      stack[i] = own->now[i];
     }
   }
 }
@@ -710,6 +634,11 @@ constexpr auto trampolines =
 
 } // namespace
 
+InKernel::InKernel(const Op* op) : before_(std::exchange(running, op)) {}
+InKernel::~InKernel() {
+  running = before_;
+}
+
 Kernel wrap(const std::string& op, Kernel kernel) {
   static std::mutex mutex;
   static size_t size = 0;
@@ -722,8 +651,9 @@ Kernel wrap(const std::string& op, Kernel kernel) {
   }
   if (size == kKernels) {
     find(
-        Class::kNote,
-        "only the first " + std::to_string(kKernels) + " kernels are traced");
+        {Class::kNote,
+         "untraced-kernel",
+         "only the first " + std::to_string(kKernels) + " kernels are traced"});
     return kernel;
   }
   registrations[size] = {

@@ -32,5 +32,20 @@ Kernel wrap(const std::string& op, Kernel kernel);
 
 // The op whose kernel runs on this thread.
 const Op* running_op();
+// While one lives, this thread works for the op's kernel.
+class InKernel {
+ public:
+  explicit InKernel(const Op* op);
+  ~InKernel();
+  InKernel(const InKernel&) = delete;
+  InKernel& operator=(const InKernel&) = delete;
+
+ private:
+  const Op* before_;
+};
+
+// A function of the shim failed in a kernel; or an exception says so.
+void note_failure(const char* function);
+void forget_failure();
 
 } // namespace workbook::trace

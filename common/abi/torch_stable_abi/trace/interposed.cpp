@@ -9,6 +9,8 @@
 #include <torch/csrc/stable/c/shim.h>
 #include <torch/headeronly/util/shim_utils.h>
 
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -39,40 +41,59 @@ constexpr Kind kind_of() {
                                                   : Kind::kGuard;
 }
 
-void use(const char* function, const void* handle) {
+void use(const char* function, const void* handle, const void* from) {
   Block block;
   if (look(handle, &block) == State::kDead && !block.told) {
     const Busy ours;
+    const Op* const op = running_op();
     find(
-        Class::kError,
-        text_of(block.kind) + ", " + text_of(block.made) + ": used by " +
-            text_of({Role::kShim, running_op(), function, 0}) +
-            " after it was released" + released_by(block));
+        {Class::kError,
+         "used-after-release",
+         text_of(block.kind) + ", " + text_of(block.made) + ": used by " +
+             text_of({Role::kShim, op, function, 0, nullptr, from}) +
+             (op == nullptr ? ", after" : " after") + " it was released" +
+             released_by(block),
+         op == nullptr ? "" : op->name});
   }
 }
 
 // Of what a function is given.
 template <typename... Handles>
-void uses([[maybe_unused]] const char* function, Handles... handles) {
+void uses(
+    [[maybe_unused]] const char* function,
+    [[maybe_unused]] const void* from,
+    Handles... handles) {
   if (!Busy::now()) {
     count_shim();
-    (use(function, handles), ...);
+    (use(function, handles, from), ...);
+  }
+}
+
+void fails(const char* function) {
+  if (running_op() != nullptr && !Busy::now()) {
+    const Busy ours;
+    note_failure(function);
   }
 }
 
 // Of what it gives.
 template <typename... Handles>
 AOTITorchError made(
-    const char* function, AOTITorchError code, Handles*... handles) {
+    const char* function,
+    [[maybe_unused]] const void* from,
+    AOTITorchError code,
+    Handles*... handles) {
   [[maybe_unused]] const auto one = [&](auto* handle) {
     if (handle != nullptr && *handle != nullptr) {
       follow(
           *handle,
           kind_of<std::remove_pointer_t<decltype(handle)>>(),
-          {Role::kShim, running_op(), function, 0});
+          {Role::kShim, running_op(), function, 0, nullptr, from});
     }
   };
-  if (code == TORCH_SUCCESS && !Busy::now()) {
+  if (code != TORCH_SUCCESS) {
+    fails(function);
+  } else if (!Busy::now()) {
     (one(handles), ...);
   }
   return code;
@@ -80,13 +101,16 @@ AOTITorchError made(
 
 template <typename Handle>
 AOTITorchError released(
-    const char* function, AOTITorchError (*real)(Handle), Handle handle) {
+    const char* function,
+    const void* from,
+    AOTITorchError (*real)(Handle),
+    Handle handle) {
   if (Busy::now() || handle == nullptr) {
     return real(handle);
   }
   count_shim();
   Block block;
-  const Place place{Role::kShim, running_op(), function, 0};
+  const Place place{Role::kShim, running_op(), function, 0, nullptr, from};
   const State state = look(handle, &block);
   if (state == State::kDead) {
     set_releasing(place);
@@ -97,9 +121,11 @@ AOTITorchError released(
   if (state == State::kAlive && block.kind != kind_of<Handle>()) {
     const Busy ours;
     find(
-        Class::kError,
-        text_of(block.kind) + ", " + text_of(block.made) + ": released as a " +
-            text_of(kind_of<Handle>()) + ", by " + text_of(place));
+        {Class::kError,
+         "released-as-another",
+         text_of(block.kind) + ", " + text_of(block.made) + ": released as a " +
+             text_of(kind_of<Handle>()) + ", by " + text_of(place),
+         place.op == nullptr ? "" : place.op->name});
     return TORCH_SUCCESS; // which would have destroyed something else
   }
   // Older libtorch releases what it was given by the same function.
@@ -157,10 +183,12 @@ void on_second_release(const void* address, const Block& block) {
   tell(address);
   const Op* const op = running_op();
   find(
-      Class::kError,
-      text_of(block.kind) + ", " + text_of(block.made) + ": released" +
-          released_by(block) + ", and released again" +
-          (op == nullptr ? "" : " in " + op->name));
+      {Class::kError,
+       "released-twice",
+       text_of(block.kind) + ", " + text_of(block.made) + ": released" +
+           released_by(block) + ", and released again" +
+           (op == nullptr ? "" : " in " + op->name),
+       op == nullptr ? "" : op->name});
 }
 
 } // namespace workbook::trace
@@ -168,6 +196,7 @@ void on_second_release(const void* address, const Block& block) {
 using namespace workbook::trace;
 
 #define REAL(name) static auto* const real = real_of(&name, #name)
+#define CALLER __builtin_return_address(0)
 
 extern "C" {
 
@@ -175,11 +204,11 @@ extern "C" {
 
 AOTITorchError torch_string_c_str(StringHandle handle, const char** data) {
   REAL(torch_string_c_str);
-  uses("torch_string_c_str", handle);
+  uses("torch_string_c_str", CALLER, handle);
   if (!Busy::now()) {
     set_reading_string(handle);
   }
-  return real(handle, data);
+  return made("torch_string_c_str", CALLER, real(handle, data));
 }
 
 AOTITorchError torch_delete_string(StringHandle handle) {
@@ -187,7 +216,7 @@ AOTITorchError torch_delete_string(StringHandle handle) {
   if (!Busy::now()) {
     set_reading_string(nullptr);
   }
-  return released("torch_delete_string", real, handle);
+  return released("torch_delete_string", CALLER, real, handle);
 }
 
 __attribute__((noinline)) AOTITorchError torch_call_dispatcher(
@@ -196,23 +225,36 @@ __attribute__((noinline)) AOTITorchError torch_call_dispatcher(
     StableIValue* stack,
     uint64_t version) {
   REAL(torch_call_dispatcher);
-  return call(
-      op,
-      overload,
-      stack,
-      {__builtin_return_address(0), __builtin_frame_address(0)},
-      [&] { return real(op, overload, stack, version); });
+  return call(op, overload, stack, {CALLER, __builtin_frame_address(0)}, [&] {
+    return real(op, overload, stack, version);
+  });
 }
 
 __attribute__((noinline)) AOTITorchError aoti_torch_call_dispatcher(
     const char* op, const char* overload, StableIValue* stack) {
   REAL(aoti_torch_call_dispatcher);
-  return call(
-      op,
-      overload,
-      stack,
-      {__builtin_return_address(0), __builtin_frame_address(0)},
-      [&] { return real(op, overload, stack); });
+  return call(op, overload, stack, {CALLER, __builtin_frame_address(0)}, [&] {
+    return real(op, overload, stack);
+  });
+}
+
+// What its threads do is the kernel's that called it.
+AOTITorchError torch_parallel_for(
+    int64_t begin, int64_t end, int64_t grain, ParallelFunc f, void* ctx) {
+  REAL(torch_parallel_for);
+  struct Work {
+    const Op* op;
+    ParallelFunc f;
+    void* ctx;
+  } work{running_op(), f, ctx};
+  const auto run = [](int64_t from, int64_t to, void* data) {
+    const auto& work = *static_cast<const Work*>(data);
+    const InKernel now(work.op);
+    work.f(from, to, work.ctx);
+  };
+  uses("torch_parallel_for", CALLER);
+  return made(
+      "torch_parallel_for", CALLER, real(begin, end, grain, run, &work));
 }
 
 AOTITorchError aoti_torch_library_init_def(
@@ -263,6 +305,18 @@ AOTITorchError torch_library_impl(
     uint64_t version) {
   REAL(torch_library_impl);
   return real(library, name, wrapped(library, name, kernel), version);
+}
+
+// Whoever throws has seen what failed. Compilers know the function themselves,
+// each with types of its own, hence the label.
+using Throw = void(void*, void*, void (*)(void*));
+__attribute__((visibility("default")))
+Throw throw_exception __asm__("__cxa_throw");
+void throw_exception(void* exception, void* type, void (*destroy)(void*)) {
+  static auto* const real =
+      reinterpret_cast<Throw*>(dlsym(RTLD_NEXT, "__cxa_throw"));
+  forget_failure();
+  real(exception, type, destroy);
 }
 
 } // extern "C"

@@ -1,17 +1,21 @@
 #include "report.h"
 
+#include "ending.h"
 #include "op.h"
 #include "reach.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <unordered_set>
@@ -24,14 +28,14 @@ namespace {
 // Shared with the process that started the program, which prints nothing else.
 struct Status {
   std::atomic<uint32_t> libtorch; // processes that used it
-  std::atomic<uint32_t> errors, suspicious, notes;
+  std::atomic<uint32_t> errors, suspicious, notes, pytorch;
   std::atomic<uint32_t> summaries;
+  std::atomic<uint32_t> ran_kernels, summarised_kernels; // processes
   char running[200];
 };
 
 struct Found {
-  Class of;
-  std::string what;
+  Finding finding;
   size_t times;
 };
 
@@ -39,25 +43,62 @@ std::string counted(size_t number, const char* what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
+constexpr Class kClasses[] = {
+    Class::kError, Class::kSuspicious, Class::kNote, Class::kPyTorch};
+
 struct Report {
   int file = -1;
+  int json = -1; // a line for each event, for the process that started it all
   Status* status = nullptr;
   bool summary = std::getenv("WORKBOOK_TRACE_SUMMARY") != nullptr;
   std::mutex mutex;
   std::vector<Found> found; // in the order of their first time
   std::map<std::string, size_t> places;
   std::atomic<size_t> kernels{0}, calls{0}, shims{0};
+  std::unordered_set<Hidden> looked_at, held; // what was alive; of it
   pid_t process = getpid();
   bool ended = false; // only the summary is to come
+
+  bool is_used() const {
+    return kernels + calls + shims != 0;
+  }
+  // What a forked process begins with is its parent's.
+  void forget() {
+    found.clear();
+    places.clear();
+    looked_at.clear();
+    held.clear();
+    kernels = calls = shims = 0;
+    process = getpid();
+    ended = false;
+  }
 };
+
+Report& report();
+
+void watch_forks() {
+  (void)releases_are_seen(); // whose lock is taken after this one
+  pthread_atfork(
+      [] { report().mutex.lock(); },
+      [] { report().mutex.unlock(); },
+      [] {
+        const Busy ours;
+        report().forget();
+        report().mutex.unlock();
+      });
+}
 
 Report& report() {
   static Report* const report = [] {
     auto* made = new Report;
+    watch_forks();
     if (const char* path = std::getenv("WORKBOOK_TRACE_OUTPUT")) {
       made->file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     } else { // the program may put another in its place
       made->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+    }
+    if (const char* path = std::getenv("WORKBOOK_TRACE_JSON")) {
+      made->json = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     }
     if (const char* path = std::getenv("WORKBOOK_TRACE_STATUS")) {
       const int file = open(path, O_RDWR | O_CLOEXEC);
@@ -72,49 +113,153 @@ Report& report() {
   return *report;
 }
 
-// What a forked process begins with is its parent's.
-void begin_if_forked(Report& r) {
-  if (getpid() != r.process) {
-    r.process = getpid();
-    r.found.clear();
-    r.places.clear();
+const char* name_of(Class of) {
+  static const char* const names[] = {"error", "suspicious", "note", "pytorch"};
+  return names[static_cast<int>(of)];
+}
+
+// "error       " and what was found.
+std::string line_of(const Finding& finding) {
+  std::string line = name_of(finding.of);
+  line.resize(12, ' ');
+  return line + finding.what;
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    char code[8];
+    const auto byte = static_cast<unsigned char>(c);
+    std::snprintf(code, sizeof(code), "\\u%04x", byte);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+    }
+    result += byte < 0x20 || byte > 0x7e ? code : std::string(1, c);
+  }
+  return result + '"';
+}
+
+// The finding as an object of JSON.
+std::string json_of(const Finding& finding, size_t times) {
+  const auto& [of, rule, what, op, slot, detail] = finding;
+  return "{\"rule\": " + quoted(rule) + ", \"level\": " + quoted(name_of(of)) +
+      ", \"op\": " + (op.empty() ? "null" : quoted(op)) +
+      ", \"slot\": " + (slot < 0 ? "null" : std::to_string(slot)) +
+      ", \"text\": " + quoted(what + detail) +
+      ", \"times\": " + std::to_string(times) + "}";
+}
+
+// One write for each line, since processes share the file.
+void write_json(const Report& r, const std::string& fields) {
+  if (r.json >= 0) {
+    const std::string line =
+        "{\"process\": " + std::to_string(getpid()) + ", " + fields + "}\n";
+    (void)!write(r.json, line.data(), line.size());
   }
 }
 
-const char* name_of(Class of) {
-  return of == Class::kError     ? "error       "
-      : of == Class::kSuspicious ? "suspicious  "
-                                 : "note        ";
+// What a block that is alive at the end is a sign of; of no class if it is of
+// nothing.
+void find_leak(const Block& block, bool held) {
+  const std::string what = text_of(block.kind) + ", " + text_of(block.made);
+  const Place& from =
+      block.given.role != Role::kNone ? block.given : block.made;
+  const std::string op = from.op == nullptr ? "" : from.op->name;
+  const int slot = from.op == nullptr || from.role == Role::kShim
+      ? -1
+      : static_cast<int>(from.slot);
+  if (block.given.role == Role::kLibtorch) {
+    find(
+        {Class::kNote,
+         "left-by-failed-call",
+         what + ": left by a failed call of " + op + ", slot " +
+             std::to_string(slot),
+         op,
+         slot});
+  } else if (block.given.role != Role::kNone) {
+    if (releases_are_seen()) {
+      find(
+          {Class::kPyTorch,
+           "kept-by-libtorch",
+           what + ": never released by libtorch, to which it was given as " +
+               text_of(block.given),
+           op,
+           slot});
+    }
+  } else if (held) {
+    find(
+        {Class::kNote,
+         "still-held",
+         what + ": still held at the end",
+         op,
+         slot});
+  } else if (block.kind == Kind::kCopy) {
+    find(
+        {Class::kPyTorch,
+         "lost-by-headers",
+         what + ": never released, by PyTorch's headers up to 2.13",
+         op,
+         slot});
+  } else if (
+      !block.told && (releases_are_seen() || block.kind != Kind::kHeapSlot)) {
+    find(
+        {Class::kError, "never-released", what + ": never released", op, slot});
+  }
 }
 
-// What is alive at the end, by where it came from.
-void find_leaks(const void* frame) {
+// What is alive. Whether something points to it is asked once for each, since
+// the end of the process may destroy what does.
+std::vector<std::pair<Hidden, Block>> look_at_alive(
+    Report& r, const void* frame) {
   std::vector<std::pair<Hidden, Block>> alive;
   std::unordered_set<Hidden> addresses;
   each_alive([&](Hidden address, const Block& block) {
     alive.emplace_back(address, block);
-    addresses.insert(address);
+    if (block.given.role == Role::kNone && r.looked_at.insert(address).second) {
+      addresses.insert(address);
+    }
   });
-  const auto held = reachable(addresses, frame);
-  for (const auto& [address, block] : alive) {
-    const std::string what = text_of(block.kind) + ", " + text_of(block.made);
-    if (block.given.role != Role::kNone) {
-      if (releases_are_seen() || block.given.role == Role::kLibtorch) {
-        find(
-            Class::kNote,
-            block.given.role == Role::kLibtorch
-                ? what + ": left by a failed call of " + block.given.op->name +
-                    ", slot " + std::to_string(block.given.slot)
-                : what + ": never released by libtorch, to which it was " +
-                    "given as " + text_of(block.given));
+  r.held.merge(reachable(addresses, frame));
+  return alive;
+}
+
+// The lines of the summary, and the same for programs.
+void summarise(Report& r) {
+  size_t counts[std::size(kClasses)] = {};
+  std::string text, json;
+  for (const Class of : kClasses) {
+    for (const Found& found : r.found) {
+      if (found.finding.of == of) {
+        ++counts[static_cast<int>(of)];
+        text += line_of(found.finding) + found.finding.detail +
+            (found.times > 1 ? " (" + std::to_string(found.times) + " times)"
+                             : "") +
+            "\n";
+        json +=
+            (json.empty() ? "" : ", ") + json_of(found.finding, found.times);
       }
-    } else if (held.count(address) != 0) {
-      find(Class::kNote, what + ": still held at the end");
-    } else if (
-        !block.told && (releases_are_seen() || block.kind != Kind::kHeapSlot)) {
-      find(Class::kError, what + ": never released");
     }
   }
+  const auto [major, minor] = libtorch_version();
+  const std::string libtorch =
+      std::to_string(major) + "." + std::to_string(minor);
+  const auto times = [](const std::atomic<size_t>& number) {
+    return std::to_string(number);
+  };
+  print(
+      "\n" + std::string(60, '-') + "\nprocess " + std::to_string(getpid()) +
+      ", libtorch " + libtorch + ": kernels called " + times(r.kernels) +
+      " times, ops by name " + times(r.calls) +
+      " times, functions of the shim " + times(r.shims) + " times\n" + text +
+      counted(counts[0], "error") + ", " + std::to_string(counts[1]) +
+      " suspicious, " + counted(counts[2], "note") +
+      (counts[3] == 0 ? "" : ", " + std::to_string(counts[3]) + " of PyTorch") +
+      "\n");
+  write_json(
+      r,
+      "\"libtorch\": \"" + libtorch + "\", \"kernels\": " + times(r.kernels) +
+          ", \"calls\": " + times(r.calls) + ", \"shim_functions\": " +
+          times(r.shims) + ", \"findings\": [" + json + "]");
 }
 
 struct AtExit {
@@ -123,39 +268,7 @@ struct AtExit {
     report();
   }
   ~AtExit() {
-    const Busy ours;
-    Report& r = report();
-    if (r.kernels + r.calls + r.shims == 0) {
-      return;
-    }
-    begin_if_forked(r);
-    r.ended = true;
-    find_leaks(__builtin_frame_address(0));
-    std::string text = "\n" + std::string(60, '-') + "\nprocess " +
-        std::to_string(getpid()) + ", libtorch " +
-        std::to_string(libtorch_version().major) + "." +
-        std::to_string(libtorch_version().minor) + ": kernels called " +
-        std::to_string(r.kernels) + " times, ops by name " +
-        std::to_string(r.calls) + " times, functions of the shim " +
-        std::to_string(r.shims) + " times\n";
-    size_t counts[3] = {};
-    for (const Class of : {Class::kError, Class::kSuspicious, Class::kNote}) {
-      for (const Found& found : r.found) {
-        if (found.of == of) {
-          ++counts[static_cast<int>(of)];
-          text += name_of(of) + found.what +
-              (found.times > 1 ? " (" + std::to_string(found.times) + " times)"
-                               : "") +
-              "\n";
-        }
-      }
-    }
-    text += counted(counts[0], "error") + ", " + std::to_string(counts[1]) +
-        " suspicious, " + counted(counts[2], "note") + "\n";
-    print(text);
-    if (r.status != nullptr) {
-      ++r.status->summaries;
-    }
+    end_process(__builtin_frame_address(0));
   }
 };
 // Made before the program's static objects are, and so destroyed after them.
@@ -163,23 +276,55 @@ __attribute__((init_priority(101))) AtExit at_exit;
 
 } // namespace
 
-void find(Class of, const std::string& what, const std::string& drawing) {
+void find(const Finding& finding, const std::string& drawing) {
   Report& r = report();
   const std::lock_guard<std::mutex> lock(r.mutex);
-  const auto [at, first] = r.places.emplace(name_of(of) + what, r.found.size());
+  const std::string line = line_of(finding);
+  const auto [at, first] = r.places.emplace(line, r.found.size());
   if (!first) {
     ++r.found[at->second].times;
     return;
   }
-  r.found.push_back({of, what, 1});
+  r.found.push_back({finding, 1});
   if (r.status != nullptr) {
-    ++(of == Class::kError            ? r.status->errors
-           : of == Class::kSuspicious ? r.status->suspicious
-                                      : r.status->notes);
+    Status& s = *r.status;
+    std::atomic<uint32_t>* const counts[] = {
+        &s.errors, &s.suspicious, &s.notes, &s.pytorch};
+    ++*counts[static_cast<int>(finding.of)];
   }
   if (!r.ended) { // at once: the process may not come to its summary
-    print(name_of(of) + what + "\n" + drawing);
+    print(line + finding.detail + "\n" + drawing);
+    write_json(r, "\"finding\": " + json_of(finding, 1));
   }
+}
+
+void look_before_end(const void* frame) {
+  const Busy ours;
+  Report& r = report();
+  if (r.is_used() && !r.ended) {
+    look_at_alive(r, frame);
+  }
+}
+
+void end_process(const void* frame) {
+  const Busy ours;
+  Report& r = report();
+  if (!r.is_used() || r.ended) {
+    return;
+  }
+  r.ended = true;
+  for (const auto& [address, block] : look_at_alive(r, frame)) {
+    find_leak(block, r.held.count(address) != 0);
+  }
+  summarise(r);
+  if (r.status != nullptr) {
+    ++r.status->summaries;
+    r.status->summarised_kernels += r.kernels != 0;
+  }
+}
+
+bool is_own_process() {
+  return report().process == getpid();
 }
 
 void print(const std::string& text) {
@@ -191,15 +336,22 @@ bool is_summary() {
 }
 
 void count_kernel() {
-  ++report().kernels;
+  Report& r = report();
+  if (r.kernels++ == 0 && r.status != nullptr) {
+    ++r.status->ran_kernels;
+  }
 }
 void count_call() {
   ++report().calls;
 }
 void count_shim() {
   Report& r = report();
-  if (r.shims++ == 0 && r.status != nullptr) {
-    ++r.status->libtorch;
+  if (r.shims++ == 0) {
+    const Busy ours;
+    watch_end();
+    if (r.status != nullptr) {
+      ++r.status->libtorch;
+    }
   }
 }
 
@@ -229,11 +381,11 @@ std::string text_of(const Place& place) {
       place.shim == nullptr ? "" : " " + std::string(place.shim);
   switch (place.role) {
     case Role::kShim:
-      return place.shim + in;
+      return place.shim + (place.op == nullptr ? text_of_caller(place) : in);
     case Role::kArgument:
       return "argument " + slot + " of " + place.op->name + thrown;
     case Role::kReturn:
-      return "return " + slot + " of " + place.op->name;
+      return "return " + slot + " of " + place.op->name + text_of_caller(place);
     case Role::kLibtorch:
       return "libtorch";
     case Role::kFree:
@@ -242,6 +394,16 @@ std::string text_of(const Place& place) {
       return "of the program's own";
   }
   return "delete" + in;
+}
+
+std::string text_of_caller(const Place& call) {
+  if (call.from == nullptr) {
+    return "";
+  }
+  const std::string library = library_of(call.from);
+  return call.in == nullptr
+      ? ", called by " + library
+      : ", called in " + call.in->name + " (" + library + ")";
 }
 
 std::string released_by(const Block& block) {

@@ -11,13 +11,30 @@ namespace workbook::trace {
 enum class Class {
   kError,
   kSuspicious, // by its bits it may be right
-  kNote,       // libtorch's own, or none can say
+  kNote,       // nobody's fault, or none can say
+  kPyTorch,    // a known fault of PyTorch's own
+};
+
+struct Finding {
+  Class of;
+  const char* rule;     // the same in each version of the tracer
+  std::string what;     // two findings with the same text are one
+  std::string op{};     // "" if it is of none
+  int slot = -1;        // of the op, -1 if it is of none
+  std::string detail{}; // of its first time
 };
 
 // Shown at its first time, with the drawing, and counted from then on.
-void find(Class of, const std::string& what, const std::string& drawing = "");
+void find(const Finding& finding, const std::string& drawing = "");
 void print(const std::string& text);
 bool is_summary();
+
+// What holds what, before the end of the process destroys it.
+void look_before_end(const void* frame);
+// The summary, once.
+void end_process(const void* frame);
+// False in a process that shares its parent's memory.
+bool is_own_process();
 
 void count_kernel();
 void count_call();
@@ -26,6 +43,8 @@ void count_shim();
 void set_running(const char* what);
 
 std::string text_of(const Place& place);
+// ", called in my::f (libmy.so)", of a call.
+std::string text_of_caller(const Place& call);
 std::string text_of(Kind kind);
 // " by delete"
 std::string released_by(const Block& block);

@@ -12,7 +12,7 @@ HEADERS = ("inductor/aoti_torch/c/shim.h", "stable/c/shim.h",
 # Of what a program makes and releases.
 HANDLES = {"AtenTensorHandle", "StringHandle", "StableListHandle", "StreamHandle",
            "DeviceGuardHandle"}
-BY_HAND = {"torch_string_c_str", "torch_delete_string"}
+BY_HAND = {"torch_string_c_str", "torch_delete_string", "torch_parallel_for"}
 DECLARED = re.compile(r"AOTI_TORCH_EXPORT\s+AOTITorchError\s+(\w+)\(([^;]*?)\);")
 
 
@@ -34,14 +34,14 @@ def declarations(include: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def wrapper(name: str, arguments: list[tuple[str, str]]) -> str:
-    """"" if no handle passes."""
+    """Return the function in C++; "" if no handle passes."""
     used = [n for t, n in arguments if t in HANDLES]
     made = [n for t, n in arguments if t.removesuffix("*") in HANDLES and
             t.endswith("*") and re.match(r"ret|out$|new_handle|handle$|guard$", n)]
     if not used and not made:
         return ""
     names = ", ".join(n for _, n in arguments)
-    said = f'"{name}"'
+    said = f'"{name}", CALLER'
     if "_delete_" in name:
         body = f"  return released({said}, real, {used[0]});\n"
     else:
