@@ -15,7 +15,7 @@ from pathlib import Path
 from base import stamp
 from base.project import ROOT
 from torch_stable_abi.libtorch.installed import torch_version
-from torch_stable_abi.trace import building
+from torch_stable_abi.trace import library as tracer
 
 # Two layers of a transformer, their gated units by chapter 04's op and its
 # gradient; then the op alone, on a row of cached shape and on nothing.
@@ -75,7 +75,7 @@ def times(words: list[str]) -> list[float]:
 
 
 def main() -> None:
-    building.library()
+    tracer.library()
     with tempfile.TemporaryDirectory() as folder:
         for command in (["cmake", "-G", "Ninja", "-S",
                          ROOT / "solutions/04_boxed_kernels", "-B", folder,
