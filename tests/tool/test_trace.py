@@ -175,6 +175,16 @@ def test_what_is_held_to_the_end(op, programs, trace):
 
 
 @pytest.mark.full
+def test_an_end_in_another_thread(programs, trace):
+    """What the first thread's stack holds is not lost."""
+    done = trace("--summary", "--", programs / "caller", programs / "libright.so",
+                 "bugs::ignored", "exit")
+    assert done.returncode == 0 and not found(done.stderr), done.stderr
+    assert times(done.stderr, "empty.memory_format, called by caller: still held at "
+                 "the end") == 1, done.stderr
+
+
+@pytest.mark.full
 def test_why_a_call_failed(programs, trace):
     words = [programs / "caller", programs / "libright.so", "bugs::unasked"]
     done = trace("--op", "aten::softmax*", "--", *words)
@@ -306,7 +316,7 @@ def test_python_processes(programs, workbook, tmp_path):
     assert done.returncode == 0 and not found(done.stderr), done.stderr
     done = call("killed", "kept")
     assert done.returncode == 2, done.stderr
-    assert "1 process that ran kernels ended by a signal" in done.stderr
+    assert "1 process that ran kernels ended by a signal or exec" in done.stderr
     done = call("kept", "number")
     assert done.returncode == 0 and not found(done.stderr), done.stderr
     assert times(done.stderr, "Tensor, aoti_torch_new_tensor_handle in bugs::number: "

@@ -1,14 +1,17 @@
 // Loads a library and calls ops of it, three times each:
 //   caller LIBRARY OP...
-// It names what failed, and ends as if nothing had.
+// It names what failed, and ends as if nothing had; where "exit" stands, in
+// another thread.
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace caller {
@@ -51,6 +54,9 @@ int main(int, char** words) {
   const torch::stable::Tensor x = torch::stable::fill_(
       torch::stable::empty(sizes, c10::ScalarType::Float), 1.5);
   for (char** op = words + 2; *op != nullptr; ++op) {
+    if (*op == std::string("exit")) {
+      std::thread([] { std::exit(0); }).join();
+    }
     bool good = true;
     for (int i = 0; i < 3; ++i) {
       good = caller::call(*op, x);

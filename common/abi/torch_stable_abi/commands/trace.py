@@ -137,7 +137,7 @@ def describe_gaps(how: str, status: Status) -> str:
     if status.unseen:
         processes = "process that ran kernels" if status.unseen == 1 else \
             "processes that ran kernels"
-        return (f"{status.unseen} {processes} ended by a signal, or run still: "
+        return (f"{status.unseen} {processes} ended by a signal or exec, or run still: "
                 "there is no summary of what leaked there")
     return ""
 

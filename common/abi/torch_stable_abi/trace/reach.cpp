@@ -1,8 +1,11 @@
 #include "reach.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -75,11 +78,47 @@ const char* own_name() {
   return realpath(info.dli_fname, path) == nullptr ? "?" : path;
 }
 
+// Where the stacks of the other threads end, of those that wait for something.
+std::vector<uint64_t> find_stack_pointers() {
+  std::vector<uint64_t> found;
+  DIR* const threads = opendir("/proc/self/task");
+  while (const dirent* thread =
+             threads == nullptr ? nullptr : readdir(threads)) {
+    char path[300], line[256];
+    std::snprintf(
+        path, sizeof(path), "/proc/self/task/%s/syscall", thread->d_name);
+    std::FILE* const file = std::atol(thread->d_name) == syscall(SYS_gettid) ||
+            *thread->d_name == '.'
+        ? nullptr
+        : std::fopen(path, "r");
+    if (file == nullptr) {
+      continue;
+    }
+    // The last words are the stack's address and the code's.
+    uint64_t pointer = 0;
+    const char* const text = std::fgets(line, sizeof(line), file);
+    const char* space = text == nullptr ? nullptr : std::strrchr(text, ' ');
+    while (space != nullptr && space > text && *--space != ' ') {
+    }
+    if (space != nullptr && std::sscanf(space, " %" SCNx64, &pointer) == 1) {
+      found.push_back(pointer + kHidden);
+    }
+    std::fclose(file);
+  }
+  if (threads != nullptr) {
+    closedir(threads);
+  }
+  return found;
+}
+
 // Writable memory: what malloc has its blocks in, and all else but the tracer's
-// the C library's, which knows the free blocks, and the stacks; of the stack of
-// this thread what is above the frame.
+// the C library's, which knows the free blocks, and the stacks; of those what
+// is above the frame of this thread, and above the `others` of the others.
 void read_regions(
-    uint64_t frame, std::vector<Region>& heaps, std::vector<Region>& roots) {
+    uint64_t frame,
+    const std::vector<uint64_t>& others,
+    std::vector<Region>& heaps,
+    std::vector<Region>& roots) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
   char line[8192];
   uint64_t guard = 0, ours = 0; // where the region before ended
@@ -102,6 +141,12 @@ void read_regions(
     ours = tracer ? region.end : 0;
     if (region.begin <= frame && frame < region.end) {
       roots.push_back({frame & ~uint64_t{7}, region.end});
+    }
+    for (const uint64_t hidden : others) {
+      const uint64_t other = hidden & ~kHidden;
+      if (region.begin <= other && other < region.end) {
+        roots.push_back({other & ~uint64_t{7}, region.end});
+      }
     }
     if (tracer || thread_stack || std::strncmp(mode, "rw", 2) != 0 ||
         std::strstr(name, "[stack") || std::strstr(name, "/dev/") ||
@@ -144,7 +189,8 @@ class Search {
             reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, "PyLong_Type"))) {
     const uint64_t free = mark_of_free() == 0 ? 1 : mark_of_free();
     std::vector<Region> heaps;
-    read_regions(frame, heaps, work_);
+    const std::vector<uint64_t> others = find_stack_pointers();
+    read_regions(frame, others, heaps, work_);
     size_t most = 0;
     for (const Region& heap : heaps) {
       most += (heap.end - heap.begin) / 32;
@@ -152,7 +198,7 @@ class Search {
     chunks_.reserve(most); // so that no heap grows while it is looked through
     heaps.clear();
     work_.clear();
-    read_regions(frame, heaps, work_);
+    read_regions(frame, others, heaps, work_);
     for (const Region& heap : heaps) {
       append_chunks(heap, free, chunks_);
     }
