@@ -400,10 +400,10 @@ def trace_wheels() -> str:
         f"with the tracer for {same} of {len(wheels)}.\nSeconds are the " \
         "processor's, of one run without it and one with `--summary`.\n\n" + table(
             ["wheel", "its ops", "kernels run", "calls by name", "shim functions",
-             "seconds", "errors", "notes"],
+             "seconds", "errors", "notes", "PyTorch's"],
             ([f"{w['name']} {w['version']}", len(w["ops"]), w["kernels"], w["calls"],
               w["functions"], " and ".join(map(str, w["seconds"])), len(w["error"]),
-              len(w["note"])] for w in wheels)) + \
+              len(w["note"]), len(w["pytorch"])] for w in wheels)) + \
         "\nMegabytes that 50 calls of `create_wav_decoder_from_file` lose, without " \
         "the tracer,\nwith a name of a megabyte: " + ", ".join(
             f"{n} with {name}" for name, n in result["lost_megabytes"].items()) + ".\n"

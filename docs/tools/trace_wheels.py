@@ -120,7 +120,7 @@ def result(requirement: str, program: str, folder: str) -> dict:
         "status": [plain.returncode, traced.returncode, whole.returncode],
         "seconds": [seconds, with_it],
         **{of: re.findall(rf"^{of} +(.*)", summary, re.M)
-           for of in ("error", "suspicious", "note")}}
+           for of in ("error", "suspicious", "note", "pytorch")}}
 
 
 def main() -> None:
