@@ -74,8 +74,8 @@ def is_shim(symbol: str) -> bool:
 
 @functools.cache
 def dispatch_keys() -> frozenset[str]:
-    """Return the keys that a registration may name. Each libtorch from 2.9 to 2.15 takes
-    the same ones; a test asks the installed one."""
+    """Return the keys that a registration may name. Each libtorch from 2.9 to 2.15
+    takes the same ones; a test asks the installed one."""
     return frozenset(KEYS.read_text().split())
 
 
