@@ -15,7 +15,8 @@ using torch::headeronly::bit_cast;
 //! [exp_minus]
 // e^-x, 0 to infinity, by Cephes' expf: reduce by n * ln 2 in two parts, take a
 // polynomial of degree 7 on [-ln2/2, ln2/2], then add n to the exponent field.
-// The clamps are on integers because GCC 12 does not vectorise float ones.
+// The clamps are on integers: GCC 12 vectorises those of floats with
+// -fno-trapping-math only.
 [[gnu::always_inline]] inline float exp_minus(float x) {
   const uint32_t bits = bit_cast<uint32_t>(x);
   const uint32_t magnitude = std::min(bits & 0x7fffffffu, 0x42b20000u); // 89

@@ -62,8 +62,8 @@ template <typename T>
 }
 //! [sixteen_bits]
 
-// The bits of a float within -limit ... limit, a NaN included. On integers:
-// GCC 12 does not vectorise a clamp of floats.
+// A float within -limit ... limit, a NaN included: its bits are compared, as an
+// integer.
 [[gnu::always_inline]] inline float bounded(float x, float limit) {
   const uint32_t bits = bit_cast<uint32_t>(x);
   const uint32_t magnitude =
