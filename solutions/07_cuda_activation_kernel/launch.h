@@ -34,8 +34,8 @@ inline Grid grid_for(int64_t n) {
 }
 //! [grid_for]
 
-// Unlike <<<...>>>, which says nothing, this returns the launch's own error:
-// cudaGetLastError may have one that someone else has left.
+// Unlike <<<...>>>, which says nothing, this returns the launch's own error, or
+// an earlier kernel's. cudaGetLastError may have one that somebody else left.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(
     const Grid& grid,
