@@ -1,6 +1,7 @@
 """./workbook audit: its formats, exit status, accepted findings and limits."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -33,7 +34,7 @@ def test_json(workbook, noted, unstable, tmp_path):
     done = workbook("audit", noted, unstable, tmp_path / "none.so", "--json")
     said = json.loads(done.stdout)
     assert said["schema"] == 1 and done.returncode == 2
-    assert [r["level"] for r in said["results"]] == ["warn", "FAIL", "ok"]
+    assert [r["level"] for r in said["results"]] == ["warn", "FAIL", None]
     assert "there is no file" in said["results"][2]["error"]
     rules = {f["rule"]: f["level"] for report in said["results"][0]["reports"]
              for f in report["findings"]}
@@ -41,10 +42,10 @@ def test_json(workbook, noted, unstable, tmp_path):
 
 
 def test_annotations_of_github(workbook, noted, tmp_path):
-    library = tmp_path / "a, 100%: \nb.so"
+    library = tmp_path / "a, 100%: \n\x1b[2Jb.so"
     library.write_bytes(noted.read_bytes())
     lines = workbook("audit", library, "--format", "github").stdout.splitlines()
-    where = str(tmp_path) + "/a%2C 100%25%3A %0Ab.so"
+    where = str(tmp_path) + "/a%2C 100%25%3A %0A\\x1b[2Jb.so"
     assert lines and all(re.match(r"::(notice|warning) file=", line) for line in lines)
     assert any(line.startswith(f"::warning file={where},title=gnu-unique::exports: ")
                for line in lines), lines
@@ -88,6 +89,7 @@ def test_accepted_findings(workbook, noted, tmp_path):
     (accept(rule="none", reason="So."), "there is no rule 'none'"),
     (accept(rule="rpath"), "of rpath gives no reason"),
     (accept(rule="rpath", reason="So.", file="x"), "has file, which is none of"),
+    ("tool = 3", "must be an array of tables"), ("a = " + 9999 * "[", "is no TOML"),
     ("[tool.torch-stable-abi]\naccept = 1", "must be an array of tables"),
     ("[tool.torch-stable-abi]\naccept = [1]", "must be a table of strings")])
 def test_what_accepts_nothing(workbook, noted, tmp_path, text, said):
@@ -95,6 +97,14 @@ def test_what_accepts_nothing(workbook, noted, tmp_path, text, said):
     done = workbook("audit", noted, "--config", tmp_path / "odd.toml")
     assert done.returncode == 2 and said in done.stderr, done
     assert "Traceback" not in done.stderr
+
+
+def test_a_config_that_is_none(workbook, noted, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in [("pipe", "is a named pipe"), ("none.toml", "there is no file"),
+                       (".", "there is no file")]:
+        done = workbook("audit", noted, "--config", tmp_path / name)
+        assert done.returncode == 2 and said in done.stderr, done
 
 
 def test_limits(workbook, tmp_path, build):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch_stable_abi.audit.findings import NOTE, RULES, Report
 from torch_stable_abi.audit.formats import Result
-from torch_stable_abi.files import read_toml
+from torch_stable_abi.files import read_toml, refuse_special
 from torch_stable_abi.programs import CannotRun
 
 KEYS = {"rule", "files", "says", "reason"}
@@ -36,10 +36,15 @@ def read_acceptances(config: str | None) -> list[Acceptance]:
          if (folder / "pyproject.toml").is_file()), None)
     if path is None:
         return []
+    refuse_special(path)
+    if not path.is_file():
+        raise CannotRun(f"--config: there is no file {path}")
     try:
-        table = read_toml(path).get("tool", {}).get("torch-stable-abi", {})
-    except ValueError as error:
+        table: object = read_toml(path)
+    except (ValueError, RecursionError) as error:
         raise CannotRun(f"{path} is no TOML: {error}") from None
+    for key in ("tool", "torch-stable-abi"):
+        table = table.get(key, {}) if isinstance(table, dict) else table
     given = table.get("accept", []) if isinstance(table, dict) else None
     if not isinstance(given, list):
         raise CannotRun(f"{path}: tool.torch-stable-abi.accept must be an array of "

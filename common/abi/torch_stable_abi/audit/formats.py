@@ -63,8 +63,9 @@ def as_json(results: list[Result]) -> str:
     return json.dumps({
         "schema": SHAPE, "tool": "torch-stable-abi audit",
         "results": [{
-            "name": r.name, "file": r.file, "level": worst(r.findings),
-            "error": r.error, "reports": [{
+            "name": r.name, "file": r.file,
+            "level": None if r.error else worst(r.findings),
+            "error": r.error or None, "reports": [{
                 "names": report.names, "level": report.level,
                 "oldest_libtorch": report.floor, "bound": report.bound,
                 "findings": [{
@@ -91,7 +92,8 @@ def _annotate(level: str, file: str, title: str, text: str) -> str:
     """Return an annotation. By GitHub's page "Workflow commands", %, line ends and, in
     properties, : and , are escaped."""
     def escape(given: str) -> str:
-        return given.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        return printable(given.replace("%", "%25").replace("\r", "%0D")
+                         .replace("\n", "%0A"))
 
     where = escape(file).replace(":", "%3A").replace(",", "%2C")
     return f"::{level} file={where},title={title}::{escape(text)}"
