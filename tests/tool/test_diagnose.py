@@ -136,7 +136,7 @@ def test_only_what_comes_before_the_sanitizer_is_the_learners(source):
      "compile", "no member"),
     ("ld: undefined reference to `f()'\n", "link", "ld: undefined reference to `f()'"),
     ("CMake Error at CMakeLists.txt:3 (project):\n  no such\n\n", "configure",
-     "(project):")])
+     "(project): no such")])
 def test_what_a_build_says(source, text, kind, message):
     file, line = source.folder / CPP, line_of(source, "// wrong")
     found = compilation.find_error(source, text.format(file=file, line=line))

@@ -184,6 +184,8 @@ def run(arguments: argparse.Namespace) -> int:
     given = list(arguments.library)
     for word in arguments.torch:  # which takes all that stands behind it
         is_version = word == "all" or re.fullmatch(r"2\.\d+\.\d+", word)
+        if not is_version and not Path(word).exists():
+            raise CannotRun(f"--torch must be a version such as 2.12.1, got {word}")
         (versions if is_version else given).append(word)
     chosen = bool(versions)
     versions = in_order(*supported(), runtimes.installed()) if "all" in versions \
