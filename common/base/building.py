@@ -133,7 +133,8 @@ def _stamp_text(build: Path, cxx: str) -> str:
 
 def is_configured(build: Path, cxx: str) -> bool:
     stamp = build / "configured_for.txt"
-    return stamp.exists() and stamp.read_text() == _stamp_text(build, cxx)
+    return stamp.exists() and (build / "build.ninja").exists() and \
+        stamp.read_text() == _stamp_text(build, cxx)
 
 
 @contextlib.contextmanager

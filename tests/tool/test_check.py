@@ -605,6 +605,25 @@ def test_what_the_environment_tells_cmake_is_named(
     assert (BUILD / "learn/tests/00_first_extension_test").exists()  # not removed
 
 
+def test_what_was_cut_off_is_built_anew(tmp_path):
+    """A full disk, or a power failure, leaves a part of the test, or no build.ninja."""
+    folder = tmp_path / "00"
+    shutil.copytree(find_chapter("00").solution, folder)
+    assert check(find_chapter("00"), folder).passed
+    (building.implementation_build(folder) / "build.ninja").unlink()
+    test = BUILD / "learn/tests/00_first_extension_test"
+    begin = test.read_bytes()[:100]
+    test.unlink()  # it may be running
+    test.write_bytes(begin)
+    test.chmod(0o755)
+    file = folder / "first_extension.cpp"
+    file.write_text(file.read_text() + "// changed\n")
+    with pytest.raises(CannotRun, match="00_first_extension_test was cut off, and is "
+                                        "removed: run this again"):
+        check(find_chapter("00"), folder)
+    assert check(find_chapter("00"), folder).passed
+
+
 def test_a_large_file_is_not_read(tmp_path):
     file = tmp_path / "large"
     with open(file, "wb") as large:

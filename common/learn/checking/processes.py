@@ -1,6 +1,7 @@
 """The second half of a check: the chapter's tests, in processes of their own."""
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from base.project import ROOT
 from learn.checking.report import Case, read
-from torch_stable_abi.programs import Superseded
+from torch_stable_abi.programs import CannotRun, Superseded
 from torch_stable_abi.projects import library_of
 
 CASE_SECONDS = 10  # a case of a learner's run may take this long
@@ -110,10 +111,17 @@ class Tests:
             self.process = None
 
     def _start(self) -> subprocess.Popen:
-        return subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,
-            env=self.environment)
+        try:
+            return subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True, cwd=ROOT,
+                env=self.environment)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            self.test.unlink()  # a full disk or a power failure cut it off
+            raise CannotRun(f"{self.test.relative_to(ROOT)} was cut off, and is "
+                            "removed: run this again, and it is built anew") from None
 
     def _wait(self, limit: int, key: str) -> tuple[int, bytes]:
         """Return the status of what runs now, and all that it printed, the middle of
