@@ -124,7 +124,7 @@ def test_stopped_while_it_fetches(cache, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    (["2.10"], "2.10 is no library, and no version such as 2.10.0"),
+    (["2.10"], "2.10 is no version of torch such as 2.10.0"),
     (["new"], "new is no library, and no version such as 2.10.0"),
 ])
 def test_bad_arguments(workbook, arguments, text):

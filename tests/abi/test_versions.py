@@ -20,7 +20,7 @@ RECORD = "./workbook test -- tests/abi/test_matrix.py --record"
 @pytest.fixture
 def copy(tmp_path):
     """Return what reads the list, in a folder of its own."""
-    for folder in ("common", "docs", "tests"):
+    for folder in ("chapters", "common", "docs", "solutions", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     return tmp_path
 
