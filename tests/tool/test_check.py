@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -622,6 +623,39 @@ def test_what_was_cut_off_is_built_anew(tmp_path):
                                         "removed: run this again"):
         check(find_chapter("00"), folder)
     assert check(find_chapter("00"), folder).passed
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: "", lambda text: "message(STATUS hi)\n",
+    lambda text: text.replace(" SHARED ", " STATIC ")])
+def test_a_library_that_is_built_no_more_is_not_tested(implementation, change):
+    mine = implementation("00")
+    assert mine.check().passed
+    for name, path in find_chapter("00").starter_files().items():
+        shutil.copy(path, mine.folder / name)
+    file = mine.folder / "CMakeLists.txt"
+    file.write_text(change(file.read_text()))
+    verdict = mine.check()
+    assert not verdict.passed and verdict.kind != "test", verdict
+
+
+DAEMON = "daemon_of_a_check"  # its name among the processes
+
+
+def test_a_daemon_does_not_keep_a_check_waiting(implementation):
+    mine = implementation("00")
+    file = mine.folder / "first_extension.cpp"
+    file.write_text("#include <unistd.h>\n" + file.read_text() + f"""
+__attribute__((constructor)) static void begin() {{
+  if (fork() == 0) {{ setsid(); execlp("sleep", "{DAEMON}", "987", nullptr); }}
+}}
+""")
+    (building.implementation_build(mine.folder) / "verdict.json").unlink(True)
+    try:
+        subprocess.run([ROOT / "workbook", "check", "00", f"--impl={mine.folder}"],
+                       stdout=subprocess.PIPE, timeout=60)
+    finally:
+        subprocess.run(["pkill", "-f", f"^{DAEMON} 987"])
 
 
 def test_a_large_file_is_not_read(tmp_path):

@@ -29,8 +29,12 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
     if result is not None and result.returncode != 0:
         (folder / "build.ninja").unlink(missing_ok=True)
         return _find_cmake_error(source, result.stdout), []
+    manifest = folder / "build.ninja"
+    before = manifest.stat().st_mtime_ns
     result = run(["ninja", "-C", folder], superseded=superseded, title="Compiling")
     text = result.stdout
+    if result.returncode == 0 and manifest.stat().st_mtime_ns != before:
+        run(["ninja", "-C", folder, "-t", "cleandead"])  # a library that is no target
     if result.returncode == 0:
         return None, _find_warnings(source, said + text)
     finding = find_error(source, text)

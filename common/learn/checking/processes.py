@@ -107,7 +107,10 @@ class Tests:
         if self.process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.communicate()
+            self.process.wait()
+            for pipe in filter(None, (self.process.stdin, self.process.stdout)):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()  # not read to its end: a daemon may hold it
             self.process = None
 
     def _start(self) -> subprocess.Popen:
