@@ -9,6 +9,7 @@ import sys
 from types import ModuleType
 
 from base.project import BUILD, ROOT
+from torch_stable_abi import programs
 from torch_stable_abi.cli import describe, parse, run_to_status
 from torch_stable_abi.files import refuse_odd_folder
 from torch_stable_abi.libtorch.installed import torch_root
@@ -69,6 +70,7 @@ def parse_words(words: list[str]) -> tuple[ModuleType, argparse.Namespace]:
 
 
 def main(words: list[str]) -> int:
+    programs.hint = "./workbook doctor shows what this machine lacks"
     return run_to_status("workbook", lambda: run(words), ROOT)
 
 

@@ -5,7 +5,3 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "abi"))
-
-from torch_stable_abi import programs  # noqa: E402
-
-programs.hint = "./workbook doctor shows what this machine lacks"

@@ -45,5 +45,18 @@ FAULTS = {  # what is said: the code, and options; None: not linked to libtorch
         'const char* f() { return "f_(Tensor(a!) x) -> Tensor(a!)"; }',),
     "anything but new tensors: g(Tensor(a!) x) -> Tensor[]": (
         'const char* f() { return "g(Tensor(a!) x) -> Tensor[]"; }',),
+    "FAIL cannot-be-opened is marked so that dlopen refuses it": (
+        "int f;", "-Wl,-z,nodlopen"),
+    "FAIL cannot-be-opened is a program": ("int main() {}", "-pie", "-Wl,-E"),
+    "FAIL static-tls has 4096 bytes of thread-local data": (
+        "thread_local char t[4096]; char* f() { return t; }",
+        "-ftls-model=initial-exec"),
+    "warn hides-libtorch defines aoti_torch_get_numel itself": (
+        'extern "C" int aoti_torch_get_numel(void*, long*) { return 1; }',),
+    "warn names-no-libtorch takes torch_get_current_cuda_blas_handle of": (
+        SHIM % (("", "torch_get_current_cuda_blas_handle", 1,
+                 "torch_get_current_cuda_blas_handle")),),
+    "warn rpath RPATH lib is sought in the current folder": (
+        "int f;", "-Wl,-rpath,lib"),
     "21 C++ symbols": (" ".join(f"void f{n}() {{}}" for n in range(21)),),
 }

@@ -54,12 +54,12 @@ def audit(findings):
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    def make(code, *options, target="2.10", linked=True):
+    def make(code, *options, target="2.10", linked=True, by=""):
         library = tmp_path_factory.mktemp("audit") / "libone.so"
         text = snippets.compile(code, torch_root(), target, "-shared", "-fPIC", "-o",
                                 library, *options, *(
                                     (f"-L{torch_root()}/lib", "-Wl,--no-as-needed",
-                                     "-ltorch_cpu") if linked else ()))
+                                     "-ltorch_cpu") if linked else ()), by=by)
         assert not text
         return library
     return make

@@ -103,6 +103,16 @@ WRONG = {  # what is said: what makes it so
         "one-1.0.dist-info/RECORD")},
     "one/libone.so is another one than RECORD says": {"change": lambda files:
         files.update({"one/libone.so": files["one/libone.so"] + b"0"})},
+    "FAIL has ../two.py, /one.py, outside of it: pip refuses it": {
+        "change": lambda files: files.update({"/one.py": b"", "../two.py": b""})},
+    "warn its file WHEEL says Root-Is-Purelib: true": {"change": lambda files:
+        files.update({"one-1.0.dist-info/WHEEL": files["one-1.0.dist-info/WHEEL"]
+                      + b"Root-Is-Purelib: true\n"})},
+    "FAIL no Python installs it: it is for cp311, and Requires-Python is >=3.12": {
+        "tags": "cp311-cp311-manylinux_2_40_x86_64",
+        "metadata": "Name: one\nVersion: 1.0\nRequires-Python: >=3.12\n"},
+    "FAIL Requires-Python is 'new', which pip cannot read": {
+        "metadata": "Name: one\nVersion: 1.0\nRequires-Python: new\n"},
     "RECORD does not have one/new.txt": {"change": lambda files: files.update(
         {"one/new.txt": b""})},
 }
@@ -162,6 +172,40 @@ def test_a_library_that_is_missing_or_not_found(findings, build, stable, wheel,
         "library-is-not-found"}
     assert rules(library=leads, beside="one/libhelp.so.2") == set()
     assert rules(library=elsewhere, beside="lib/libhelp.so.2") == set()
+
+
+def test_a_libtorch_that_auditwheel_packed(findings, build, wheel):
+    packed = build("int g;", "-Wl,-soname,libtorch_cpu-1a2b3c4d.so", linked=False)
+    library = build("int f;", f"-Wl,--no-as-needed,{packed}", linked=False)
+    assert ("brings-libtorch", "FAIL") in {
+        (f.rule, f.level) for f in findings(wheel(library))}
+
+
+def test_the_name_of_a_module(findings, build, wheel):
+    library = build(MODULE % "_C")
+    for name, level in [("_C.abi3.so", set()), ("_D.abi3.so", {"FAIL"})]:
+        path = wheel(library, "cp310-abi3-manylinux_2_40_x86_64", name=name)
+        assert {f.level for f in findings(path) if f.rule == "module-name"} == level
+
+
+def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
+    data = stable.read_bytes()
+    for other, times in [("libtwo.so", 1), ("libone2.so", 0)]:
+        found = findings(wheel({"one/libone.so": data, f"one/{other}": data}))
+        assert len([f for f in found if f.rule == "defined-twice"]) == times
+
+
+@pytest.mark.parametrize("code, said", [
+    ("torch.ops.audited.twice(x); torch.ops.audited.twice.default(x)", []),
+    ("torch.ops.audited.twcie(x)", ["one/__init__.py:2 uses torch.ops.audited.twcie, "
+                                    "which no library here defines"]),
+    ("# torch.ops.audited.twcie\ntorch.ops.other.f(x)", []),
+    ("torch.library.define('audited::mine', '(Tensor x) -> Tensor')\n"
+     "torch.ops.audited.mine(x)", [])])
+def test_ops_that_python_uses(findings, stable, wheel, code, said):
+    files = {"one/libone.so": stable.read_bytes(),
+             "one/__init__.py": f"import torch\n{code}\n".encode()}
+    assert [f.text for f in findings(wheel(files)) if f.rule == "calls-no-op"] == said
 
 
 def test_a_library_for_each_torch(findings, unstable, wheel):
@@ -269,6 +313,13 @@ def test_a_wrong_variant(audit, variant, said):
 def test_the_namespace_of_a_variant(audit, variant):
     said = audit(variant(change=put(id="_two_cpu_0123456")))
     assert "FAIL the Hub wants the namespace _two_cpu_0123456" in str(said["defines"])
+
+
+def test_the_namespace_in_the_python_of_a_variant(findings, variant):
+    path = variant(change=lambda files, metadata: files.update({
+        "_ops.py": files["_ops.py"].replace(b"torch.ops._one", b"torch.ops._uno")}))
+    assert any(f.rule == "namespace-of-the-hub" and f.text.startswith(
+        "_ops.py:3 uses torch.ops._uno_cpu_0123456") for f in findings(path))
 
 
 def test_a_repository_is_its_variants(findings, variant, workbook):

@@ -128,7 +128,7 @@ def test_a_wheel(build, workbook, tmp_path):
     (["nonesuch.so"], "is no library, and no version such as 2.10.0"),
     (["2.10.0", "--", "true"], "name a library"),
     ([__file__, "9.9.9"], "9.9.9 is no version of torch such as 2.10.0"),
-    ([__file__, "--test-seconds", "0"], "must be a number above 0, got 0"),
+    ([__file__, "--test-seconds", "0"], "must be a whole number above 0, got 0"),
     ([__file__, "--", "python", "-m", "pytest"], "--python -- python -m pytest"),
     ([__file__, MINE], "refused: ")])
 def test_words_that_make_no_sense(workbook, words, said):

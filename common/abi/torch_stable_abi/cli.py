@@ -5,6 +5,7 @@ import argparse
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -21,6 +22,14 @@ def describe(module: ModuleType) -> str:
     name."""
     text = (module.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     return text.partition(": ")[2].rstrip(".")
+
+
+def positive(text: str) -> int:
+    """Return an argument that is a whole number above 0; refuse another."""
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number above 0, got {text[:40]}")
+    return int(text)
 
 
 def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namespace:

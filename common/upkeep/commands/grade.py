@@ -7,7 +7,6 @@ itself."""
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from base.project import ROOT
 from base.sheets import chapters
 from learn.checking.verdict import PASS
+from torch_stable_abi.cli import positive
 from torch_stable_abi.files import readable, refuse_unwritable, write_file
 from torch_stable_abi.programs import CannotRun, name_signal
 
@@ -93,12 +93,6 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
     except (ValueError, TypeError, KeyError):
         return {"kind": "could not run", "steps": {}, "took": took,
                 "message": why[:3] or ["it printed no verdict"]}
-
-
-def positive(text: str) -> int:
-    if not re.fullmatch(r"\d+", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text}")
-    return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

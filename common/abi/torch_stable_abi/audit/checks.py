@@ -1,8 +1,16 @@
 """The audit of a subject: its libraries, each by itself, and what holds them all."""
 
-from torch_stable_abi.audit import hub, libtorch, links, ops, platforms, wheels
+from torch_stable_abi.audit import (
+    hub,
+    libtorch,
+    links,
+    ops,
+    platforms,
+    together,
+    wheels,
+)
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -36,7 +44,7 @@ def _check_library(library: Library, subject: Subject, report: Report) -> None:
     ops.check_registrations(library, subject, report)
     platforms.check_platform(library, report)
     platforms.check_python(library, subject, report)
-    platforms.check_cuda(library, report)
+    platforms.check_cuda(library, subject, report)
     links.check_links(library, subject, report)
     links.check_exports(library, report)
 
@@ -55,12 +63,11 @@ def _check_whole(subject: Subject, reports: list[Report], beside: list[str]) -> 
     if subject.wheel:
         bound = [name for r in reports if r.bound for name in r.names]
         wheels.check_wheel(subject, floor, bound, report)
+    together.check_together(subject, report)
     if subject.variant:
         hub.check_variant(subject, reports, floor, report)
     if beside:
-        report.add("beside", NOTE, f"{len(beside)} libraries that use no libtorch: "
-                   f"{names(beside)}" if reports else
-                   f"{len(beside)} libraries, of which none uses libtorch")
+        report.add("beside", OK, f"takes nothing of libtorch: {names(beside)}")
     if subject.damaged:
         report.add("damaged-library", FAIL, names(subject.damaged), subject.damaged)
     if subject.foreign:

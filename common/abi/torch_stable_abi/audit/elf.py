@@ -14,14 +14,17 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
 from elftools.elf.sections import NoteSection, Section
 
+from torch_stable_abi.audit import code
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.programs import CannotRun
 
 LOCAL, WEAK, UNIQUE = 0, 2, 10
-EXECUTABLE_STACK, TEXT_RELOCATIONS = range(2)
+EXECUTABLE_STACK, TEXT_RELOCATIONS, STATIC_TLS, NO_DLOPEN, PROGRAM = range(5)
+# Bits of DT_FLAGS_1, by elf.h.
+FLAGS_1 = {0x40: NO_DLOPEN, 0x8000000: PROGRAM}
 FOREIGN = {b"MZ": "a library of Windows", b"\xcf\xfa\xed\xfe": "one of macOS",
            b"\xca\xfe\xba\xbe": "one of macOS", b"!<ar": "a static library",
            b"vers": "a pointer of Git LFS"}
@@ -46,8 +49,11 @@ class Library:
     imports: dict[str, bool] = field(default_factory=dict)  # whether it is weak
     versioned: set[str] = field(default_factory=set)  # imports, whose library is named
     exports: dict[str, int] = field(default_factory=dict)  # its binding
-    inner: list[str] = field(default_factory=list)  # what registers ops
-    versions: dict[str, set[str]] = field(default_factory=dict)
+    inner: list[str] = field(default_factory=list)  # symbols of what registers ops
+    calls: list[code.Call] = field(default_factory=list)  # that register ops
+    versions: dict[str, set[str]] = field(default_factory=dict)  # that it needs of each
+    defines: set[str] = field(default_factory=set)  # versions that it has itself
+    thread_local: int = 0  # bytes
     strings: set[str] = field(default_factory=set)
     flags: set[int] = field(default_factory=set)
     cuda: list[str] = field(default_factory=list)
@@ -102,6 +108,9 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
                         f"{elf.elfclass} bits; torch has none")
     if elf["e_type"] != "ET_DYN":
         raise CannotRun(f"{name} is no shared library but {elf['e_type']}")
+    if elf.num_sections() == 0:
+        raise CannotRun(f"{name} has no section headers, which an audit reads: audit "
+                        "it before it is stripped of them")
     ends = [s["sh_offset"] + s["sh_size"] for s in elf.iter_sections()
             if s["sh_type"] != "SHT_NOBITS"]
     if elf["e_shoff"] > len(data) or max(ends, default=0) > len(data):
@@ -111,6 +120,8 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
     for segment in elf.iter_segments("PT_GNU_STACK"):
         if not segment["p_flags"] & 1:
             library.flags.discard(EXECUTABLE_STACK)
+    for segment in elf.iter_segments("PT_TLS"):
+        library.thread_local += segment["p_memsz"]
     versions: dict[int, str] = {}  # an index of .gnu.version: the library that has it
     for section in elf.iter_sections():
         if isinstance(section, GNUVerNeedSection):
@@ -118,6 +129,9 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
                 for entry in entries:
                     library.versions.setdefault(needed.name, set()).add(entry.name)
                     versions[entry["vna_other"]] = needed.name
+        elif isinstance(section, GNUVerDefSection):
+            library.defines |= {name.name for _, names in section.iter_versions()
+                                for name in names}
     indices = elf.get_section_by_name(".gnu.version")
     for section in elf.iter_sections():
         if section.name == ".dynsym":
@@ -126,6 +140,8 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
                           indices.data() if indices else b"", versions)
         else:
             _read_section(library, section, data)
+    if any(n in code.FUNCTIONS for n in library.imports):
+        library.calls = code.read_calls(elf, data)
     return library
 
 
@@ -133,10 +149,13 @@ def _read_section(library: Library, section: Section,
                   data: bytes | mmap.mmap) -> None:
     if isinstance(section, DynamicSection):
         _read_dynamic(library, section)
-    elif section.name == ".strtab":
+    elif section.name == ".symtab":
         library.stripped = False
-        library.inner = [name.decode() for name in section.data().split(b"\0")
-                         if b"STABLE_TORCH_LIBRARY" in name]
+        names = section.elffile.get_section(section["sh_link"]).data()
+        ours = {m.start(): m[0].decode() for m in re.finditer(
+            rb"(?<=\0)[^\0]*STABLE_TORCH_LIBRARY[^\0]*", names)}
+        library.inner = [ours[at] for at, *_ in struct.iter_unpack(
+            "<IBBHQQ", section.data()) if at in ours]
     elif section.name == ".nv_fatbin":
         library.cuda = find_architectures(
             data, section["sh_offset"], section["sh_offset"] + section["sh_size"])
@@ -163,8 +182,13 @@ def _read_dynamic(library: Library, section: DynamicSection) -> None:
         elif kind in ("DT_RPATH", "DT_RUNPATH"):
             text = tag.rpath if kind == "DT_RPATH" else tag.runpath
             library.rpath += [p for p in text.split(":") if p]
-        elif kind == "DT_TEXTREL" or kind == "DT_FLAGS" and value & 4:
-            library.flags.add(TEXT_RELOCATIONS)
+        elif kind == "DT_FLAGS_1":
+            library.flags |= {flag for bit, flag in FLAGS_1.items() if value & bit}
+        elif kind == "DT_TEXTREL" or kind == "DT_FLAGS":
+            if kind == "DT_TEXTREL" or value & 4:
+                library.flags.add(TEXT_RELOCATIONS)
+            if kind == "DT_FLAGS" and value & 16:
+                library.flags.add(STATIC_TLS)
 
 
 def _read_symbols(library: Library, table: bytes, names: bytes, indices: bytes,

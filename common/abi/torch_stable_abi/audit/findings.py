@@ -1,4 +1,4 @@
-"""What an audit says: findings, each by a rule, about the libraries of a subject."""
+"""An audit reports findings. Each is made by a rule, about libraries of a subject."""
 
 from dataclasses import dataclass, field
 
@@ -13,21 +13,26 @@ RULES = {
     "symbols-of-the-shim": "symbols", "unstable-symbols": "symbols",
     "undefined-symbols": "symbols", "needless-libtorch-python": "symbols",
     "calls-by-name": "calls", "op-is-missing": "calls", "schema-changed": "calls",
-    "calls-are-declared": "calls",
+    "calls-are-declared": "calls", "calls-no-op": "calls",
     "defines": "defines", "schema-is-malformed": "defines",
     "type-cannot-cross": "defines", "refused-by-compile": "defines",
-    "dispatch-key": "defines", "namespace-is-a-macro": "defines",
-    "kernels-for-other-ops": "defines", "namespace-of-the-hub": "defines",
+    "defined-twice": "defines", "dispatch-key": "defines",
+    "namespace-is-a-macro": "defines", "kernels-for-other-ops": "defines",
+    "kernel-of-another-shape": "defines", "namespace-of-the-hub": "defines",
     "platform": "platform", "newer-than-manylinux": "platform",
     "instruction-set": "platform",
     "python": "Python", "private-python": "Python", "newer-python": "Python",
-    "one-python-by-name": "Python", "needless-python-tag": "Python",
+    "module-name": "Python", "one-python-by-name": "Python",
+    "needless-python-tag": "Python",
     "cuda-code": "CUDA", "cuda-exact-gpu": "CUDA", "cuda-no-ptx": "CUDA",
     "cuda-ptx-alone": "CUDA", "needs-cuda-torch": "CUDA", "cuda-major": "CUDA",
     "needs-driver": "CUDA",
     "needs-other-library": "linked", "library-is-not-found": "linked",
-    "names-no-libtorch": "linked", "rpath": "linked", "executable-stack": "linked",
-    "code-relocations": "linked", "libcxx": "linked", "no-libstdcxx": "linked",
+    "needs-a-place": "linked", "needs-other-version": "linked",
+    "brings-libtorch": "linked", "hides-libtorch": "linked",
+    "names-no-libtorch": "linked", "rpath": "linked", "cannot-be-opened": "linked",
+    "executable-stack": "linked", "code-relocations": "linked",
+    "static-tls": "linked", "libcxx": "linked", "no-libstdcxx": "linked",
     "debug-information": "linked",
     "gnu-unique": "exports", "visible-symbols": "exports",
     "beside": "beside", "not-read": "beside", "damaged-library": "beside",

@@ -25,7 +25,7 @@ GITHUB_LEVELS = {NOTE: "notice", WARN: "warning", FAIL: "error"}
 
 @dataclass
 class Result:
-    """What is found in one subject: its reports; or, if it could not be read, why."""
+    """The result on one subject: its reports or, if it could not be read, the error."""
     name: str
     file: str  # as the user gave it
     reports: list[Report]

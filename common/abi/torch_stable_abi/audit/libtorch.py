@@ -1,4 +1,4 @@
-"""What a library takes of libtorch, and of others, by the names of its symbols."""
+"""Checks what a library takes of libtorch and of others, by its symbols' names."""
 
 import contextlib
 import ctypes

@@ -7,26 +7,46 @@ from torch_stable_abi.audit import elf
 from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, names
 from torch_stable_abi.audit.libtorch import UNSTABLE
-from torch_stable_abi.audit.platforms import find_policy
+from torch_stable_abi.audit.platforms import find_cuda_functions, find_policy
 from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.libtorch import surface
 
 # What torch and its CUDA bring into the process.
 THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python)\w*[.-].*|ld-linux.*")
+CANNOT_BE_OPENED = {
+    elf.NO_DLOPEN: "is marked so that dlopen refuses it: link without -z nodlopen",
+    elf.PROGRAM: "is a program, which dlopen refuses: link with -shared"}
+# A copy of libtorch that auditwheel has packed and renamed.
+PACKED = re.compile(r"lib(torch|c10)\w*-[0-9a-f]{8}\.so.*")
+# What glibc keeps free of static thread-local storage for libraries that are opened:
+# TLS_STATIC_SURPLUS, of csu/libc-tls.c before 2.32 and of elf/dl-tls.c since.
+STATIC_TLS = 1664
 MOST_SYMBOLS = 20  # of C++, that are visible, before a word is said
 
 
 def check_links(library: Library, subject: Subject, report: Report) -> None:
     _check_needed(library, subject, report)
-    if library.shims and not any(
+    if packed := [n for n in library.needed if PACKED.fullmatch(n)]:
+        report.add("brings-libtorch", FAIL, f"needs {names(packed)}, a second "
+                   "libtorch: auditwheel repair --exclude leaves torch's out")
+    elif library.shims and not any(
             re.match(r"libtorch(_cpu)?\.so", n) for n in library.needed):
         report.add("names-no-libtorch", WARN, "names no libtorch_cpu.so as needed: "
                    "Python loads it only if that is in the global namespace. Link to "
                    "it")
-    absolute = [p for p in library.rpath if not p.startswith("$ORIGIN")]
-    if library.rpath and (absolute or subject.variant):
+    elif (functions := find_cuda_functions(library)) and not any(
+            re.match(r"libtorch(_cuda|_hip)?\.so", n) for n in library.needed):
+        report.add("names-no-libtorch", WARN, f"takes {names(functions)} of "
+                   "libtorch_cuda.so, and names neither that nor libtorch.so as "
+                   "needed: Python finds it only in the global namespace. Link to it")
+    strange = [p for p in library.rpath if not p.startswith(("$ORIGIN", "${ORIGIN}"))]
+    if library.rpath and (strange or subject.variant):
+        relative = [p for p in strange if not p.startswith("/")]
         report.add("rpath", FAIL if subject.variant else WARN,
-                   f"RPATH of the machine that built it: {names(absolute)}"
-                   if absolute else "has an RPATH, which the Hub refuses: "
+                   f"RPATH {names(relative)} is sought in the current folder: write "
+                   "$ORIGIN before it" if relative else
+                   f"RPATH of the machine that built it: {names(strange)}"
+                   if strange else "has an RPATH, which the Hub refuses: "
                    + names(library.rpath))
     if elf.EXECUTABLE_STACK in library.flags:
         report.add("executable-stack", FAIL, "asks for an executable stack (an .S file "
@@ -34,6 +54,14 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
     if elf.TEXT_RELOCATIONS in library.flags:
         report.add("code-relocations", FAIL, "has relocations in its code: compile all "
                    "of it with -fPIC")
+    if elf.STATIC_TLS in library.flags and library.thread_local > STATIC_TLS:
+        report.add("static-tls", FAIL, f"has {library.thread_local} bytes of "
+                   "thread-local data with a place fixed at the start of the process, "
+                   f"where glibc keeps {STATIC_TLS} free: compile it without "
+                   "-ftls-model=initial-exec")
+    for flag, text in CANNOT_BE_OPENED.items():
+        if flag in library.flags:
+            report.add("cannot-be-opened", FAIL, text)
     if any("St3__1" in n for n in [*library.imports, *library.exports]):
         report.add("libcxx", FAIL, "uses libc++: what it throws is not caught by "
                    "libtorch, which uses libstdc++")
@@ -52,12 +80,22 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
     beside |= {other.soname: other for other in subject.libraries if other.soname}
     policy = find_policy([library])
     packed = bool(subject.wheel or subject.variant)
-    strange = [n for n in library.needed if n not in beside and
-               not THERE.fullmatch(n) and policy and n not in policy.whitelist]
+    known = {*beside, *subject.beside, *(policy.whitelist if policy else ())}
+    strange = [n for n in library.needed if n not in known and policy
+               and not PACKED.fullmatch(n) and not THERE.fullmatch(n)]
+    if places := [n for n in strange if "/" in n]:
+        report.add("needs-a-place", FAIL if packed else WARN, "needs a file of the "
+                   f"machine that built it, {names(places)}: give it a SONAME")
+        strange = [n for n in strange if n not in places]
     if strange:
         report.add("needs-other-library", FAIL if subject.variant else
                    WARN if packed else NOTE, "needs what neither it, torch nor "
                    f"manylinux brings: {names(strange, 9)}")
+    for name, versions in library.versions.items():
+        if name in beside and (lacking := versions - beside[name].defines):
+            report.add("needs-other-version", FAIL, f"needs {names(sorted(lacking))} "
+                       f"of {name}, and the one beside it has " + (
+                           names(sorted(beside[name].defines)) or "no versions"))
     hidden = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
               and beside[n] is not library and not _leads_to(library, beside[n])]
     if hidden and packed:
@@ -84,6 +122,10 @@ def check_exports(library: Library, report: Report) -> None:
         report.add("gnu-unique", WARN, f"{count(unique, 'gnu-unique symbol')}: all "
                    "libraries of a process share them, and dlclose frees nothing. "
                    "-fno-gnu-unique", elf.demangle(unique))
+    own = sorted(n for n in library.exports if surface.since(n))
+    if own:
+        report.add("hides-libtorch", WARN, f"defines {names(own)} itself, which its "
+                   "own calls then reach instead of libtorch's", own)
     mangled = [n for n in library.exports if n.startswith("_Z")]
     torchs = [n for n in mangled if re.match("_Z" + UNSTABLE.pattern, n)]
     if torchs or len(mangled) > MOST_SYMBOLS:

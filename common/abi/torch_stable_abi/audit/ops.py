@@ -1,23 +1,22 @@
 """The ops that a library calls by name, and those that it defines."""
 
 import re
+from collections import Counter
 
 from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, names
+from torch_stable_abi.audit.registrations import (
+    NAME,
+    Kernel,
+    Registrations,
+    read_registrations,
+)
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 from torch_stable_abi.schemas import schema
 
 OP = re.compile(r"aten::(\w+)(?:\.(\w+))?")
-# A schema, alone in a string; and a string that is meant to be one.
-SCHEMA = re.compile(r"(?:\w+::)?(\w+(?:\.\w+)?)\(([^()]|\([^()]*\))*\) *->.*", re.S)
-# The macros of library.h name a function by the namespace and the dispatch key that
-# they got; behind a fragment and a kernel stands a number.
-MACRO = re.compile(
-    r"STABLE_TORCH_LIBRARY_(?:(FRAGMENT|IMPL)_)?(?:static_)?init_(\w+)")
-MACROS_NAME = re.compile(r"(\d+)(STABLE_TORCH_LIBRARY_\w+)")
-KEY = re.compile(r"(\w+?)_([A-Za-z0-9]+)_\d+$")
 # Keys for which the dispatcher of no build of PyTorch looks.
 NEVER = {"HIP": "builds for ROCm look for CUDA"}
 
@@ -58,74 +57,53 @@ def check_calls(library: Library, report: Report) -> None:
 
 
 def check_registrations(library: Library, subject: Subject, report: Report) -> None:
-    spaces, kernels, macros = _read_macros(library)
-    schemas = {m[1]: text for text in library.strings
-               if ")" in text and "->" in text and (m := SCHEMA.fullmatch(text))}
-    if schemas and not spaces and not macros:  # what its Python files name
+    found = read_registrations(library)
+    spaces = found.spaces
+    if found.ops and not spaces and not found.macros:  # what its Python files name
         spaces = {n for n in subject.namespaces if n in library.strings}
-    _tell_definitions(library, schemas, spaces, kernels, macros, report)
-    _check_keys(kernels, report)
-    texts = [text for _, text in sorted(schemas.items())]
+    _tell_definitions(library, found, spaces, report)
+    _check_keys(found.targets, report)
     if report.floor:  # else it may be a part of one, or for a parser of other rules
-        _check_schemas(texts, report)
-    refused = [text for text in texts if schema.is_refused_by_compile(text)]
+        _check_schemas(found, report)
+        _check_twice(found, report)
+        _check_kernels(found, report)
+    refused = sorted(op.schema for op in found.ops if not schema.find_fault(op.schema)
+                     and schema.is_refused_by_compile(op.schema))
     if refused:
         report.add("refused-by-compile", WARN, "torch.compile refuses an op that "
                    "returns an argument, or that writes to one and returns anything "
                    f"but new tensors: {refused[0]}", refused)
-    implemented = {namespace for namespace, _ in kernels}
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
                    " headers before 2.13 do not expand it in STABLE_TORCH_LIBRARY")
-    elif spaces and implemented and not macros and not spaces & implemented:
-        report.add("kernels-for-other-ops", WARN, "no op here has a kernel here: the "
-                   f"kernels are for the ops of {names(sorted(implemented))}")
     if subject.id and spaces - {subject.id}:
         report.add("namespace-of-the-hub", FAIL, "the Hub wants the namespace "
                    f"{subject.id}, as metadata.json has it, so that two versions can "
                    "be loaded")
 
 
-def _read_macros(library: Library) -> tuple[set[str], set[tuple[str, str]], set[str]]:
-    """Return the namespaces that the library defines ops in, the namespaces and keys
-    that it has kernels for, and the macros that stand for a namespace. The name in a
-    symbol is what the author wrote; it is a namespace if it is a string of the library
-    too."""
-    defined, kernels = set(), set()
-    for symbol in {*library.inner, *library.exports}:
-        found = MACROS_NAME.search(symbol)
-        macro = MACRO.fullmatch(found[2][:int(found[1])]) if found else None
-        if macro and macro[1] == "IMPL":
-            if key := KEY.fullmatch(macro[2]):
-                kernels.add((key[1], key[2]))
-        elif macro:
-            defined.add(re.sub(r"_\d+$", "", macro[2]) if macro[1] else macro[2])
-    there = library.strings
-    return (defined & there, {pair for pair in kernels if pair[0] in there},
-            {*defined, *(namespace for namespace, _ in kernels)} - there)
-
-
-def _tell_definitions(library: Library, schemas: dict[str, str], spaces: set[str],
-                      kernels: set[tuple[str, str]], macros: set[str],
+def _tell_definitions(library: Library, found: Registrations, spaces: set[str],
                       report: Report) -> None:
     texts = names(f"torch.ops.{n}" for n in sorted(spaces))
-    if schemas:
+    if found.ops:
         where = f" in {texts}" if spaces else \
-            f" in the namespace that {names(sorted(macros))} stands for" if macros \
-            else "; the file is stripped, so their namespace does not show" \
-            if library.stripped else "; their namespace does not show"
-        report.add("defines", OK, count(schemas, "op") + where,
-                   sorted(schemas.values()))
+            f" in the namespace that {names(sorted(found.macros))} stands for" \
+            if found.macros else "; their namespace does not show" + (
+                ", since the file is stripped" if library.stripped else "")
+        hidden = "; some are made when it is loaded, and may not show" \
+            if found.hidden else ""
+        report.add("defines", OK, count(found.ops, "op") + where + hidden,
+                   sorted(op.schema for op in found.ops))
     elif spaces:
         report.add("defines", NOTE, f"ops in {texts}, whose schemas do not show: they "
                    "are made when it is loaded")
-    elif kernels:
+    elif found.targets:
         report.add("defines", NOTE, "kernels alone, for the ops of " + names(
-            f"torch.ops.{n}" for n in sorted({n for n, _ in kernels})))
+            f"torch.ops.{n}" for n in sorted({n for n, _ in found.targets})))
 
 
-def _check_keys(kernels: set[tuple[str, str]], report: Report) -> None:
-    for namespace, key in sorted(kernels):
+def _check_keys(targets: set[tuple[str, str]], report: Report) -> None:
+    for namespace, key in sorted(targets):
         if key in NEVER:
             report.add("dispatch-key", WARN, f"kernels of {namespace} for the key "
                        f"{key} are never called: {NEVER[key]}")
@@ -136,13 +114,75 @@ def _check_keys(kernels: set[tuple[str, str]], report: Report) -> None:
                        "it is loaded" + (f". Is {near[0]} meant?" if near else ""))
 
 
-def _check_schemas(texts: list[str], report: Report) -> None:
-    faults = {text: fault for text in texts if (fault := schema.find_fault(text))}
-    for text, fault in faults.items():
-        report.add("schema-is-malformed", FAIL, f"libtorch cannot read {text}: {fault}")
-    whole = [text for text in texts if text not in faults]
+def _check_schemas(found: Registrations, report: Report) -> None:
+    whole = []
+    for op in found.ops:
+        fault = schema.find_fault(op.schema)
+        other = NAME.match(op.schema.strip())
+        if fault:
+            report.add("schema-is-malformed", FAIL,
+                       f"libtorch cannot read {op.schema}: {fault}")
+        elif op.namespace and other and other[1] not in (None, op.namespace):
+            report.add("schema-is-malformed", FAIL, f"{op.schema} names the namespace "
+                       f"{other[1]}, in the block of {op.namespace}")
+        else:
+            whole.append(op.schema)
     stuck = [f"{type} in {text}" for text in whole
              for type in sorted(set(schema.types_that_cannot_cross(text)))]
     if stuck:
         report.add("type-cannot-cross", WARN, "a type has no form in a slot, so that a "
                    f"call with a value of it fails: {stuck[0]}", stuck)
+
+
+def _check_twice(found: Registrations, report: Report) -> None:
+    times = Counter((op.namespace, op.name) for op in found.ops if op.namespace)
+    for (namespace, name), n in sorted(times.items()):
+        if n > 1:
+            report.add("defined-twice", FAIL, f"defines {namespace}::{name} {n} times: "
+                       "libtorch refuses the second, and the process ends")
+    for namespace, n in sorted(found.opened.items()):
+        if n > 1:
+            report.add("defined-twice", FAIL, f"has STABLE_TORCH_LIBRARY({namespace}) "
+                       f"{n} times: a namespace has one, and "
+                       "STABLE_TORCH_LIBRARY_FRAGMENT besides")
+
+
+def _check_kernels(found: Registrations, report: Report) -> None:
+    """Check the kernels of a namespace that is defined here against its ops."""
+    implemented = {namespace for namespace, _ in found.targets}
+    if found.spaces and implemented and not found.macros and \
+            not found.spaces & implemented:
+        report.add("kernels-for-other-ops", WARN, "no op here has a kernel here: the "
+                   f"kernels are for the ops of {names(sorted(implemented))}")
+        return
+    if found.hidden:
+        return
+    there = {(op.namespace, op.name): op.schema for op in found.ops}
+    for kernel in found.kernels:
+        text = there.get((kernel.namespace, kernel.name))
+        if text and kernel.namespace:
+            _check_signature(kernel, text, report)
+    for namespace in sorted({op.namespace for op in found.ops} & {
+            n for n, times in found.opened.items() if times}):
+        without = sorted({k.name for k in found.kernels if k.namespace == namespace
+                          and (namespace, k.name) not in there})
+        if without:
+            report.add("kernels-for-other-ops", WARN, f"has kernels for "
+                       f"{names(f'{namespace}::{n}' for n in without)}, and no schema "
+                       "of that name")
+
+
+def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
+    """Compare the C++ function that TORCH_BOX was given with the schema of its op."""
+    found = kernel.shape
+    if found is None or schema.find_fault(text):
+        return
+    arguments, returns = schema.list_parts(text)
+    wrong = [f"{has} {what}{'s' * (has != 1)}, and the schema has {wants}"
+             for has, what, wants in ((found[0], "argument", len(arguments)),
+                                      (found[1], "return", len(returns)))
+             if has != wants and "..." not in text]
+    for fault in wrong:
+        name = f"{kernel.namespace}::{kernel.name}"
+        report.add("kernel-of-another-shape", FAIL, f"the kernel of {name} for "
+                   f"{kernel.key or 'a key'} has {fault}: each call fails")

@@ -54,7 +54,14 @@ def find_policy(libraries: list[Library]):
 
 def check_python(library: Library, subject: Subject, report: Report) -> None:
     from abi3info import DATAS, FUNCTIONS
+    _check_init(library, report)
     used = [n for n in library.imports if re.match(r"_?Py[A-Z_]", n)]
+    if own := re.search(r"\blibpython3\.(\d+)", " ".join(library.needed)):
+        report.python = "one"
+        report.add("private-python", WARN, f"needs {own[0]}: CPython 3.{own[1]} alone, "
+                   "and not one that is linked statically. An extension links to no "
+                   "libpython")
+        return
     if not used:
         bound = sorted({f"{p}-{a}" for p, a, _ in subject.tags
                         if re.fullmatch(r"cp\d+t?", a)})
@@ -84,6 +91,16 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
     else:
         report.add("python", OK, f"{text}; a free-threaded Python wants a build of its "
                    "own before 3.15")
+
+
+def _check_init(library: Library, report: Report) -> None:
+    """Check that a file which is named as a module has the function that Python calls
+    to import it, if it has one of another module."""
+    found = re.fullmatch(r"(\w+)\.(?:abi3|cpython-\d+[\w-]*)\.so", library.file)
+    there = sorted(n for n in library.exports if n.startswith("PyInit_"))
+    if found and there and f"PyInit_{found[1]}" not in there:
+        report.add("module-name", FAIL, f"Python does not import it: it looks for "
+                   f"PyInit_{found[1]}, and there is {names(there)}")
 
 
 def _check_module_name(library: Library, subject: Subject, report: Report) -> bool:
@@ -125,18 +142,23 @@ def _check_private(library: Library, subject: Subject, private: list[str],
            f", though the wheel says {none[0]}-none" if none else ""), private)
 
 
-def check_cuda(library: Library, report: Report) -> None:
+def find_cuda_functions(library: Library) -> list[str]:
+    """Return the functions of libtorch's shim that only libtorch_cuda.so has."""
+    return sorted(n for n, weak in library.shims.items() if not weak and
+                  re.search(r"(?<!device_type)_cuda(_|$)", n))
+
+
+def check_cuda(library: Library, subject: Subject, report: Report) -> None:
     if library.cuda:
         _check_architectures(library.cuda, report)
     gpu = [n for n in library.needed if re.match(
         r"lib(torch_cuda|c10_cuda|torch_hip|c10_hip)\b", n)]
     driver = [n for n in library.needed if re.match(r"libcuda\b", n)]
-    functions = sorted(n for n, weak in library.shims.items() if not weak and
-                       re.search(r"(?<!device_type)_cuda(_|$)", n))
+    functions = find_cuda_functions(library)
     if gpu or functions:
         report.add("needs-cuda-torch", NOTE, "a CPU build of torch refuses it: it "
                    f"needs {names(gpu or functions)}")
-    for name in library.needed:
+    for name in library.needed if not subject.variant else ():  # its name says it
         if found := re.fullmatch(r"libcudart\.so\.(\d+).*", name):
             report.add("cuda-major", NOTE, f"needs {name}, which a PyTorch for CUDA "
                        f"{found[1]} brings, and none for another CUDA")

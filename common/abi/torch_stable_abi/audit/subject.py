@@ -33,13 +33,13 @@ LIKE_VARIANT = re.compile(r"(torch|tvm-ffi)[\w.-]*-(x86_64|aarch64)[\w.-]*")
 
 @dataclass
 class Wheel:
-    """What a wheel says of itself, in its name and in its .dist-info."""
+    """A wheel, as its name and its .dist-info describe it."""
     tags: list[tuple[str, str, str]]
     name: str
     version: str
     folders: list[str] = field(default_factory=list)  # that end in .dist-info
     metadata: Message = field(default_factory=Message)
-    says: list[str] = field(default_factory=list)  # the tags in its file WHEEL
+    about: Message = field(default_factory=Message)  # its file WHEEL
     record: dict[str, str] | None = None  # {file: hash}, as RECORD has them
 
 
@@ -47,6 +47,7 @@ class Wheel:
 class Subject:
     name: str
     libraries: list[elf.Library] = field(default_factory=list)
+    beside: set[str] = field(default_factory=set)  # files in the folder of a library
     foreign: list[str] = field(default_factory=list)  # what is for another system
     damaged: list[str] = field(default_factory=list)  # why, of each that cannot be read
     namespaces: set[str] = field(default_factory=set)  # after torch.ops. in .py
@@ -62,7 +63,7 @@ class Subject:
 
     @property
     def id(self) -> str:
-        """What metadata.json calls the package."""
+        """Return the id that metadata.json gives the package, or ""."""
         found = self.metadata.get("id") if isinstance(self.metadata, dict) else ""
         return found if isinstance(found, str) else ""
 
@@ -71,6 +72,8 @@ def find_subjects(given: str) -> Iterator[Subject | CannotRun]:
     """Yield what a path names: a library, a wheel, a folder of libraries; or each
     variant of a Hub repository, or of its build folder. In place of one that cannot be
     read, yield why."""
+    if not given:
+        raise CannotRun("'' names no file")
     path = Path(given)
     for folder in _find_variants(path) or [path]:
         try:
@@ -103,6 +106,9 @@ def open_subject(path: Path, given: str) -> Subject:
     refuse_special(path, given)
     if path.suffix == ".whl":
         return _open_wheel(path)
+    with contextlib.suppress(OSError):  # a folder that cannot be listed
+        beside = {p.name for p in path.parent.iterdir()}
+        return Subject(path.name, [elf.read_file(path.name, path)], beside=beside)
     return Subject(path.name, [elf.read_file(path.name, path)])
 
 
@@ -211,7 +217,7 @@ def _add_entry(subject: Subject, wheel: Wheel, archive: zipfile.ZipFile,
     if found[2] == "METADATA":
         wheel.metadata = Parser().parsestr(text)
     elif found[2] == "WHEEL":
-        wheel.says = Parser().parsestr(text).get_all("Tag", [])
+        wheel.about = Parser().parsestr(text)
     elif found[2] == "RECORD":
         wheel.record = dict(_read_record(text))
 

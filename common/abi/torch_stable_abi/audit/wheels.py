@@ -1,4 +1,4 @@
-"""What a wheel says of itself, against what it holds."""
+"""Checks a wheel's name and metadata against what it holds."""
 
 import base64
 import re
@@ -24,7 +24,7 @@ def check_wheel(subject: Subject, floor: str | None, bound: list[str],
     if subject.libraries:
         _check_machines(subject, report)
         _check_manylinux(subject, report)
-    _check_metadata(subject.wheel, report)
+    _check_metadata(subject, subject.wheel, report)
     _check_record(subject, subject.wheel, report)
     if floor or bound:
         _check_requirement(subject.wheel, floor, bound, report)
@@ -62,13 +62,17 @@ def _check_manylinux(subject: Subject, report: Report) -> None:
                f"says {tag}; {why} needs {policy.name}")
 
 
-def _check_metadata(wheel: Wheel, report: Report) -> None:
+def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     from packaging.utils import canonicalize_name, canonicalize_version
     if len(wheel.folders) != 1:
         report.add("wheel-metadata", FAIL, "has " + (
             f"{names(wheel.folders)}, where one .dist-info is expected"
             if wheel.folders else "no .dist-info: pip refuses it"))
         return
+    outside = [n for n in subject.sums if n.startswith("/") or ".." in n.split("/")]
+    if outside:
+        report.add("wheel-metadata", FAIL, f"has {names(outside)}, outside of it: pip "
+                   "refuses it")
     folder = wheel.folders[0].removesuffix(".dist-info")
     said = {"its .dist-info": folder.rpartition("-")[::2],
             "METADATA": (wheel.metadata["Name"] or "",
@@ -81,11 +85,34 @@ def _check_metadata(wheel: Wheel, report: Report) -> None:
             report.add("wheel-metadata", FAIL, f"{where} says {name} {version}, and "
                        f"the file's name {wheel.name} {wheel.version}: pip refuses it")
     tags = {"-".join(tag) for tag in wheel.tags}
-    if not wheel.says:
+    says = wheel.about.get_all("Tag", [])
+    if not says:
         report.add("wheel-metadata", FAIL, "its file WHEEL is missing, or has no tag")
-    elif set(wheel.says) != tags:
-        report.add("wheel-metadata", WARN, f"its file WHEEL says {names(wheel.says)}, "
+    elif set(says) != tags:
+        report.add("wheel-metadata", WARN, f"its file WHEEL says {names(says)}, "
                    f"and its name {names(sorted(tags))}")
+    if subject.libraries and wheel.about.get("Root-Is-Purelib", "").lower() == "true":
+        report.add("wheel-metadata", WARN, "its file WHEEL says Root-Is-Purelib: true, "
+                   "though it has libraries: some systems keep these elsewhere")
+    _check_pythons(wheel, report)
+
+
+def _check_pythons(wheel: Wheel, report: Report) -> None:
+    """Check that a Python which the tags are for is one that Requires-Python admits."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    text = wheel.metadata["Requires-Python"]
+    try:
+        wanted = SpecifierSet(text or "")
+    except InvalidSpecifier:
+        report.add("wheel-metadata", FAIL, f"Requires-Python is {text!r}, which pip "
+                   "cannot read")
+        return
+    for_one = [re.fullmatch(r"cp3(\d+)", python) for python, abi, _ in wheel.tags
+               if abi not in ("abi3", "none")]
+    if for_one and all(m and not wanted.contains(f"3.{m[1]}.99") for m in for_one):
+        own = names(sorted({m[0] for m in for_one if m}))
+        report.add("wheel-metadata", FAIL, f"no Python installs it: it is for {own}, "
+                   f"and Requires-Python is {text}")
 
 
 def _check_record(subject: Subject, wheel: Wheel, report: Report) -> None:

@@ -5,15 +5,10 @@ is not of the stable ABI or cannot load, the platform, Python, CUDA, the ops tha
 calls and defines, how it was linked, and what its metadata says of all that."""
 
 import argparse
-import contextlib
-import resource
-import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
+from torch_stable_abi.cli import positive
 from torch_stable_abi.files import printable
-from torch_stable_abi.programs import CannotRun
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE",
                         help="has accepted findings (default: the pyproject.toml of "
                              "this folder or above it)")
-    parser.add_argument("--seconds", type=int, default=120, metavar="N",
+    parser.add_argument("--seconds", type=positive, default=120, metavar="N",
                         help="that a file may take (default: %(default)s)")
-    parser.add_argument("--memory", type=int, default=4096, metavar="MIB",
+    parser.add_argument("--memory", type=positive, default=4096, metavar="MIB",
                         help="that the audit may use (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from torch_stable_abi.audit import accepted, checks, formats  # before the limit
-    assert checks
+    from torch_stable_abi.audit import accepted, formats, limited  # need pyelftools
     acceptances = accepted.read_acceptances(arguments.config)
     results = []
-    with limited_memory(arguments.memory):
+    with limited.limited_memory(arguments.memory):
         for given in arguments.files:
-            results += audit_file(given, arguments.seconds, arguments.memory)
+            results += limited.audit_file(given, arguments.seconds, arguments.memory)
     accepted.accept(results, acceptances)
     for result in results:
         if result.error:
@@ -62,53 +56,3 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     return 1 if any(formats.is_at_least(finding, arguments.fail_on)
                     for result in results for finding in result.findings) else 0
-
-
-def audit_file(given: str, seconds: int, memory: int) -> list:
-    """Return the results on what one path names, which are several for a Hub
-    repository."""
-    from torch_stable_abi.audit import checks, subject
-    from torch_stable_abi.audit.formats import Result
-    results: list[Result] = []
-    try:
-        with limited_time(given, seconds):
-            for one in subject.find_subjects(given):
-                results.append(
-                    Result(given, given, [], str(one)) if isinstance(one, CannotRun)
-                    else Result(one.name, given, checks.audit(one)))
-    except CannotRun as error:
-        results.append(Result(given, given, [], str(error)))
-    except MemoryError:
-        results.append(Result(given, given, [], f"{given} needs more than {memory} MiB "
-                              "of memory: raise --memory"))
-    return results
-
-
-@contextlib.contextmanager
-def limited_time(given: str, seconds: int) -> Iterator[None]:
-    def stop(number, frame):
-        raise CannotRun(f"{given} takes more than {seconds} s: raise --seconds")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(max(seconds, 1))
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-@contextlib.contextmanager
-def limited_memory(mib: int) -> Iterator[None]:
-    """Limit the memory that this process takes from here on; what is mapped from a file
-    does not count."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    pages = int(Path("/proc/self/statm").read_text().split()[5])
-    most = pages * resource.getpagesize() + (mib << 20)
-    if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

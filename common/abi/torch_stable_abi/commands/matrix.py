@@ -13,6 +13,7 @@ import re
 import sys
 from pathlib import Path
 
+from torch_stable_abi.cli import positive
 from torch_stable_abi.files import refuse_unwritable
 from torch_stable_abi.libtorch import extension
 from torch_stable_abi.libtorch.versions import supported
@@ -20,12 +21,6 @@ from torch_stable_abi.programs import CannotRun
 
 TAKES_COMMAND = True  # after --
 SHAPE = 1  # of the JSON: a larger number, if a key is renamed or goes
-
-
-def positive(text: str) -> float:
-    if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
-    return float(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -57,36 +57,102 @@ TYPES = {"Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Layou
 # Those that libtorch refuses to put into a slot; docs/02 has the experiments.
 WITHOUT_SLOT = {"Scalar", "complex", "Stream", "Storage", "SymFloat", "SymBool",
                 "QScheme", "Any", "Dict", "Future", "RRef", "AnyEnumType"}
-# A type, of others or with an alias in parentheses; a name; a default.
+# A type, of others in parentheses or with an alias; a name; a default.
 _ARGUMENT = re.compile(
-    r"(?P<type>[A-Z_a-z][\w.]*)( *(\([^()]*(\([^()]*\))*[^()]*\)|[\[\]\d?!]))*"
-    r"( *(?P<name>[A-Za-z_]\w*))?( *= *(?P<default>.*))?", re.S)
+    r"(?P<type>((Dict|Union|Future|RRef|Await)\(.*\)|[A-Z_a-z][\w.]*))"
+    r"(?P<rest>(\s*(\(\s*(\*|\w+(\s*\|\s*\w+)*)\s*!?(\s*->[\s\w*|]+)?\s*\)"
+    r"|\[\d*\]|\?|(?<!\))!))*)"
+    r"(\s*(?P<name>[A-Za-z_]\w*))?(\s*=\s*(?P<default>.*))?", re.S)
+# Words that torch/csrc/jit/frontend/lexer.h keeps: they name nothing.
+_KEPT = set("True False None while else elif and or not return pass break continue "
+            "assert raise with del as if def in for global is import class".split())
+# Words that stand for a number in a default; for a ScalarType there are more.
+_CONSTANTS = {"True", "False", "None", "Mean", "long", "float", "strided",
+              "contiguous_format"}
+_NAME = re.compile(r"([A-Za-z_]\w*::)?[A-Za-z_]\w*(\s*\.\s*[A-Za-z_]\w*)?")
+_NUMBER = re.compile(
+    r"(- *)?(0x[\da-fA-F]+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?j?)")
 
 
 def find_fault(text: str) -> str:
-    """Return why libtorch's parser refuses a schema, or "" if it is not known to: a
-    missing comma, a type that is none. Tuples, and texts as defaults, are not
-    judged."""
-    if "'" in text or '"' in text:
+    """Return why libtorch's parser refuses a schema, or "" if it is not known to.
+    Tuples are not judged, and no text in which a string holds a quote."""
+    text = re.sub(r"'[^'\\]*'|\"[^\"\\]*\"", "''", text)
+    if re.search(r"[\"\\]|(?<!')'(?!')", text):
         return ""
+    if "(" not in text:
+        return "it is a name alone, without arguments"
+    name = name_of(text).strip()
+    if not _NAME.fullmatch(name) or name.partition(".")[0].strip() in _KEPT:
+        return f"{name!r} is no name of an op"
+    if re.search(r"\.\s*(default$|__)", name):
+        return f"the overload of {name!r} has a name that libtorch keeps"
     try:
-        arguments, returns = _halves(text[text.index("("):])
+        arguments, _ = _halves(text[text.index("("):])
     except (StopIteration, ValueError):
         return "its parentheses do not match"
-    for part in _split(arguments):
+    end = text.index("(") + len(arguments) + 2
+    if not text[end:].lstrip().startswith("->"):
+        return "there is no -> behind its arguments"
+    return _find_fault_in_arguments(arguments) or _find_fault_in_returns(
+        text[end:].lstrip()[2:])
+
+
+def _find_fault_in_arguments(arguments: str) -> str:
+    parts = _split(arguments)
+    if re.search(r",\s*(,|$)|^\s*,", arguments):
+        return "a comma has no argument behind it"
+    with_default = named = ""
+    for part in parts:
+        named = named or part == "*"
         if part in ("*", "...") or part.startswith("("):
             continue
         found = _ARGUMENT.fullmatch(part)
-        if not found or not found["name"]:
+        if not found or not found["name"] or found["name"] in _KEPT:
             return f"{part!r} is no type and name"
-        if found["type"] not in TYPES and "." not in found["type"]:
+        if not _is_type(found["type"]):
             return f"{found['type']!r} is no type"
-    for part in _split(returns):
-        found = _ARGUMENT.fullmatch(part)
-        if part != "..." and not (found and (
-                found["type"] in TYPES or "." in found["type"])):
-            return f"{part!r} is no type"
+        if found["default"] is None and with_default and not named \
+                and not found["rest"].strip().endswith("]"):
+            return f"{part!r} has no default, and {with_default!r} before it has one"
+        if found["default"] is not None:
+            with_default = part
+            if not _is_default(found["type"], found["rest"].strip().rstrip("!"),
+                               found["default"].strip()):
+                return f"{part!r} has no default of its type"
     return ""
+
+
+def _is_default(type: str, rest: str, value: str) -> bool:
+    """Return whether the parser takes a value as a default; it takes a number for a
+    bool, and a bool for a number."""
+    if not rest.endswith("?"):
+        if rest.endswith("]"):
+            inner = re.fullmatch(r"\[(.*)\]", value, re.S)
+            return all(_is_default(type, "", part) for part in _split(inner[1])) \
+                if inner else bool(re.search(r"\[\d+\]$", rest)) and \
+                value != "None" and _is_default(type, "", value)
+        if type == "Tensor":
+            return value == "None"
+        if type == "Device":
+            return value == "''"
+    return bool(_NUMBER.fullmatch(value) or value == "''" or value in _CONSTANTS or
+                type == "ScalarType" and re.fullmatch(r"[a-z]\w*", value))
+
+
+def _find_fault_in_returns(returns: str) -> str:
+    returns = returns.partition("#")[0].strip()  # a comment
+    whole = re.fullmatch(r"\((.*)\)", returns, re.S)
+    parts = _split(whole[1]) if whole else [returns]
+    for part in parts:
+        found = _ARGUMENT.fullmatch(part)
+        if part != "..." and not (found and _is_type(found["type"])):
+            return f"{part!r} is no type" if part else "there is no type behind its ->"
+    return ""
+
+
+def _is_type(name: str) -> bool:
+    return name.partition("(")[0] in TYPES or "." in name
 
 
 def types_that_cannot_cross(text: str) -> list[str]:

@@ -1,0 +1,68 @@
+"""Checks the ops of all libraries together, and those that Python files use."""
+
+import ast
+import contextlib
+import re
+
+from torch_stable_abi.audit.findings import FAIL, WARN, Report, names
+from torch_stable_abi.audit.registrations import Registrations, read_registrations
+from torch_stable_abi.audit.subject import Subject
+
+# Members of torch.ops that are no namespaces, and the namespaces of PyTorch itself.
+LOADING = ("load_library", "loaded_libraries", "import_module")
+TORCHS = ("aten", "prim", "prims", "higher_order", "quantized", "c10d", "inductor")
+
+
+def check_together(subject: Subject, report: Report) -> None:
+    """Check the ops of all libraries, and those that Python calls."""
+    registrations = [(lib, read_registrations(lib)) for lib in subject.libraries]
+    for namespace in sorted({n for _, found in registrations for n in found.opened}):
+        opening = [lib for lib, found in registrations if found.opened[namespace]]
+        # Libraries for one Python, torch or GPU each have names that a number tells
+        # apart, or lie in folders of their own.
+        if len({re.sub(r"\d+", "", lib.file) for lib in opening}) > 1:
+            report.add("defined-twice", WARN, f"STABLE_TORCH_LIBRARY({namespace}) is "
+                       f"in {names(lib.name for lib in opening)}: one process can load "
+                       "one of them")
+    _check_python(subject, [found for _, found in registrations], report)
+
+
+def _check_python(subject: Subject, registrations: list[Registrations],
+                  report: Report) -> None:
+    defined: dict[str, set[str]] = {}
+    unknown = {""}  # namespaces with ops that do not show
+    for found in registrations:
+        unknown |= found.macros | (found.spaces if found.hidden else set())
+        for op in found.ops:
+            defined.setdefault(op.namespace, set()).add(op.name.partition(".")[0])
+    unknown |= set(defined) if "" in defined else set()
+    unknown |= {n for n in defined for text in subject.python.values()
+                if re.search(rf"[\"\']{n}([\"\']|::)", text)}  # Python may define some
+    for file, text in sorted(subject.python.items()):
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            for namespace, name, line in sorted(_find_uses(ast.parse(text))):
+                if name and namespace in defined and namespace not in unknown and \
+                        name not in defined[namespace] | {"name"}:
+                    report.add("calls-no-op", WARN, f"{file}:{line} uses torch.ops."
+                               f"{namespace}.{name}, which no library here defines")
+                if subject.id and namespace not in {*TORCHS, subject.id}:
+                    report.add("namespace-of-the-hub", FAIL, f"{file}:{line} uses torch"
+                               f".ops.{namespace}, and metadata.json has the id "
+                               f"{subject.id}")
+
+
+def _find_uses(tree: ast.AST) -> set[tuple[str, str, int]]:
+    """Return the namespace, the name or "", and the line of each torch.ops.X.Y."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for node in ast.walk(tree):
+        parts: list[str] = []
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name) and \
+                inner.id == "torch" and parts[0] == "ops":
+            where = (node.lineno, node.col_offset)
+            found[where] = max(found.get(where, []), parts[1:3], key=len)
+    return {(parts[0], "".join(parts[1:]), line) for (line, _), parts in found.items()
+            if parts and parts[0] not in LOADING}

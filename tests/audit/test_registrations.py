@@ -1,0 +1,242 @@
+"""./workbook audit: the ops and kernels that a library registers."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from base.project import ROOT
+from torch_stable_abi.libtorch import surface
+
+MANY = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+using torch::stable::Tensor;
+Tensor one(Tensor x) { return x; }
+std::tuple<Tensor, Tensor> two(Tensor x, double) { return {x, x}; }
+void none(Tensor) {}
+STABLE_TORCH_LIBRARY(many, m) {
+  m.def("one(Tensor x) -> Tensor");
+  m.def("two.over(Tensor x, float d=1.5) -> (Tensor, Tensor)");
+  m.def("none(Tensor(a!) x) -> ()");
+}
+STABLE_TORCH_LIBRARY_IMPL(many, CPU, m) {
+  m.impl("one", TORCH_BOX(&one));
+  m.impl("two.over", TORCH_BOX(&two));
+}
+STABLE_TORCH_LIBRARY_IMPL(many, CompositeExplicitAutograd, m) {
+  m.impl("none", TORCH_BOX(&none));
+}
+STABLE_TORCH_LIBRARY_FRAGMENT(other, m) { m.def("one(Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(other, CUDA, m) { m.impl("one", TORCH_BOX(&one)); }
+"""
+SCHEMAS = ["none(Tensor(a!) x) -> ()", "one(Tensor x) -> Tensor",
+           "one(Tensor x) -> Tensor",
+           "two.over(Tensor x, float d=1.5) -> (Tensor, Tensor)"]
+
+
+@pytest.fixture
+def read():
+    from base.requirements import install
+    install("audit")
+    from torch_stable_abi.audit import elf, registrations
+    return lambda file: registrations.read_registrations(
+        elf.read_file(file.name, file))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("by, options", [
+    ("g++", "-O0"), ("g++", "-O2 -Wl,-z,now"), ("g++", "-Os -fvisibility=hidden"),
+    ("g++", "-O3 -fno-plt"), ("clang++", "-O0"), ("clang++", "-O2"),
+    ("aarch64-linux-gnu-g++", "-O0"), ("aarch64-linux-gnu-g++", "-O2"),
+    ("aarch64-linux-gnu-g++", "-Os")])
+def test_what_compilers_make_of_it(build, read, by, options):
+    """They inline a call or not, jump to it at the end of a function, and reach it by
+    a stub or by its address."""
+    if shutil.which(by) is None:
+        pytest.skip(f"no {by}")
+    found = read(build(MANY, *options.split(), by=by, linked=False))
+    assert sorted(op.schema for op in found.ops) == SCHEMAS
+    assert {op.namespace for op in found.ops} == {"many", "other"} and not found.hidden
+    assert sorted((k.namespace, k.key, k.name, k.shape) for k in found.kernels) == [
+        ("many", "CPU", "one", (1, 1)), ("many", "CPU", "two.over", (2, 2)),
+        ("many", "CompositeExplicitAutograd", "none", (1, 0)),
+        ("other", "CUDA", "one", (1, 1))]
+    assert +found.opened == {"many": 1} and not found.macros
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("options", ["-O0", "-O2", "-Os"])
+def test_a_stripped_library(build, read, options):
+    found = read(build(MANY, options, "-s", linked=False))
+    assert sorted({op.schema for op in found.ops}) == sorted(set(SCHEMAS))
+
+
+def test_a_schema_that_is_made_when_it_is_loaded(findings, build):
+    library = build(MANY.replace('m.def("one(Tensor x) -> Tensor");', """
+      for (const char* name : {"one", "more"})
+        m.def((std::string(name) + "(Tensor x) -> Tensor").c_str());""", 1))
+    found, = [f for f in findings(library) if f.rule == "defines"]
+    assert found.level == "ok"
+    assert "some are made when it is loaded, and may not show" in found.text
+
+
+WRONG = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+using torch::stable::Tensor;
+Tensor scale(Tensor x, double) { return x; }
+void nothing(Tensor) {}
+STABLE_TORCH_LIBRARY(wrong, m) {
+  m.def("no_arrow(Tensor x)");
+  m.def("equals(Tensor x) => Tensor");
+  m.def("alone");
+  m.def("da-sh(Tensor x) -> Tensor");
+  m.def("order(int n=1, Tensor x) -> Tensor");
+  m.def("value(bool b=true) -> Tensor");
+  m.def("suffix(int n=1.5e3x) -> Tensor");
+  m.def("other::namespace(Tensor x) -> Tensor");
+  m.def("twice(Tensor x) -> Tensor");
+  m.def("twice(Tensor x, int n) -> Tensor");
+  m.def("scale(Tensor x) -> Tensor");
+  m.def("nothing(Tensor x) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(wrong, CPU, m) {
+  m.impl("scael", TORCH_BOX(&scale));
+  m.impl("scale", TORCH_BOX(&scale));
+  m.impl("nothing", TORCH_BOX(&nothing));
+}
+"""
+
+
+def test_faults_of_registrations(findings, build):
+    found = findings(build(WRONG))
+    said = {(f.rule, f.level, f.text.partition(": ")[0]) for f in found}
+    malformed = ["no_arrow(Tensor x)", "equals(Tensor x) => Tensor", "alone",
+                 "da-sh(Tensor x) -> Tensor", "order(int n=1, Tensor x) -> Tensor",
+                 "value(bool b=true) -> Tensor", "suffix(int n=1.5e3x) -> Tensor"]
+    assert said >= {("schema-is-malformed", "FAIL", f"libtorch cannot read {text}")
+                    for text in malformed}
+    texts = {f.rule: f.text for f in found}
+    assert texts["defined-twice"].startswith("defines wrong::twice 2 times")
+    assert texts["kernels-for-other-ops"] == \
+        "has kernels for wrong::scael, and no schema of that name"
+    assert {f.text for f in found if f.rule == "kernel-of-another-shape"} == {
+        "the kernel of wrong::scale for CPU has 2 arguments, and the schema has 1: "
+        "each call fails",
+        "the kernel of wrong::nothing for CPU has 0 returns, and the schema has 1: "
+        "each call fails"}
+    assert any("names the namespace other, in the block of wrong" in f.text
+               for f in found)
+
+
+def test_a_namespace_in_two_source_files(findings, build, tmp_path):
+    (tmp_path / "b.cpp").write_text(MANY)
+    library = build(
+        "#include <torch/csrc/stable/library.h>\nSTABLE_TORCH_LIBRARY(many, m) "
+        '{ m.def("more(Tensor x) -> Tensor"); }', tmp_path / "b.cpp", linked=False)
+    assert "has STABLE_TORCH_LIBRARY(many) 2 times" in str(
+        [f.text for f in findings(library) if f.rule == "defined-twice"])
+
+
+TWO_SPACES = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+using torch::stable::Tensor;
+Tensor twice(Tensor x) { return torch::stable::subtract(x, x, -1); }
+STABLE_TORCH_LIBRARY(SCHEMAS, m) { m.def("twice(Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(KERNELS, CPU, m) { m.impl("twice", TORCH_BOX(&twice)); }
+"""
+
+
+@pytest.mark.parametrize("schemas, kernels, defined, said", [
+    ("one", "one", "", "1 op in torch.ops.one"),
+    ("one", "two", "", "warn no op here has a kernel here: the kernels are for the "
+                       "ops of two"),
+    # A macro that is expanded, and one that headers before 2.13 leave as it is.
+    ("NAME", "NAME", "NAME=one", "1 op in the namespace that NAME stands for"),
+    ("TORCH_EXTENSION_NAME", "one", "", "warn the namespace is the name of a macro")])
+def test_namespaces(audit, build, schemas, kernels, defined, said):
+    library = build(TWO_SPACES.replace("SCHEMAS", schemas).replace(
+        "KERNELS", kernels), *([f"-D{defined}"] if defined else []))
+    assert said in str(audit(library)["defines"])
+
+
+REGISTERED = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+using torch::stable::Tensor;
+void f(StableIValue*, uint64_t, uint64_t) {}
+STABLE_TORCH_LIBRARY(audited, m) { m.def("%s"); }
+STABLE_TORCH_LIBRARY_IMPL(audited, %s, m) { m.impl("f", &f); }
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("schema, key, rule, level, said", [
+    ("f(Tensor x) -> Tensor", "CPUU", "dispatch-key", "FAIL",
+     "no libtorch has the dispatch key CPUU"),
+    ("f(Tensor x) -> Tensor", "cuda", "dispatch-key", "FAIL", "Is CUDA meant?"),
+    ("f(Tensor x) -> Tensor", "HIP", "dispatch-key", "warn", "are never called"),
+    ("f(Tensor x Tensor y) -> Tensor", "CPU", "schema-is-malformed", "FAIL",
+     "libtorch cannot read f(Tensor x Tensor y) -> Tensor"),
+    ("f(Tensor x, tensor y) -> Tensor", "CPU", "schema-is-malformed", "FAIL",
+     "'tensor' is no type"),
+    ("f(Tensor x, Scalar s) -> Tensor", "CPU", "type-cannot-cross", "warn",
+     "Scalar in"),
+    ("f(Dict(str, int) x) -> Tensor", "CPU", "type-cannot-cross", "warn", "Dict in"),
+    ("f(Tensor(a) x) -> Tensor(a)", "CPU", "refused-by-compile", "warn", "returns an")])
+def test_a_registration(findings, build, schema, key, rule, level, said):
+    found = [f for f in findings(build(REGISTERED % (schema, key))) if f.rule == rule]
+    assert [f.level for f in found] == [level] and said in found[0].text, found
+
+
+def test_a_right_registration(findings, build):
+    schema = "f(Tensor! out, Tensor? x=None, *, int[2] n=[1, 2], str s) -> ()"
+    found = findings(build(REGISTERED % (schema, "CompositeExplicitAutograd"),
+                           "-fvisibility=hidden", "-fno-gnu-unique"))
+    assert {f.rule for f in found if f.level != "ok"} <= {"visible-symbols"}, found
+
+
+@pytest.mark.full
+def test_keys_are_those_of_libtorch(tmp_path):
+    """Each in a process of its own, for libtorch ends at one that it does not know."""
+    code = ("import os, sys, torch\nfor key in sys.argv[1:]:\n"
+            "  if os.fork() == 0:\n"
+            "    try: torch.library.Library('audited', 'IMPL', key)\n"
+            "    except RuntimeError: os._exit(1)\n"
+            "    os._exit(0)\n"
+            "  print(key, os.wait()[1] == 0)\n")
+    done = subprocess.run([sys.executable, "-c", code, *surface.dispatch_keys(),
+                           "CPUU", "NPU"], text=True, capture_output=True, check=True)
+    wrong = {line for line in done.stdout.splitlines() if line.endswith("False")}
+    assert wrong == {"CPUU False", "NPU False"}
+
+
+@pytest.mark.full
+def test_schemas_as_libtorch_reads_them():
+    """Schemas of libtorch, and the same with one character changed: what is said to be
+    malformed is refused, and most of what is refused is said to be malformed."""
+    code = (ROOT / "tests/audit/mutated_schemas.py")
+    done = subprocess.run([sys.executable, code], text=True, capture_output=True,
+                          check=True, env={**os.environ, "PYTHONPATH": str(
+                              ROOT / "common/abi")})
+    said = json.loads(done.stdout)
+    assert not said["found in right ones"] and said["refused"] > 200, said
+    assert said["found"] > 0.98 * said["refused"], said
+
+
+def test_schemas_that_torch_compile_refuses():
+    """Audit's rule is what each torch was recorded to do."""
+    from torch_stable_abi.schemas import schema
+    recorded = json.loads((ROOT / "docs/results/compiled.json").read_text())
+    for shapes in recorded["versions"].values():
+        for name, shape in shapes.items():
+            if shape["tag"] in (None, "out_variant") and "unmarked" not in name \
+                    and name != "number":
+                refused = shape["inductor"].startswith("refused")
+                text = name + shape["schema"]
+                assert schema.is_refused_by_compile(text) == refused, text
