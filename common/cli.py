@@ -5,7 +5,6 @@ import argparse
 import importlib
 import importlib.util
 import signal
-import sys
 from types import ModuleType
 
 from base.project import BUILD, ROOT
@@ -13,6 +12,7 @@ from torch_stable_abi import programs
 from torch_stable_abi.cli import describe, parse, run_to_status
 from torch_stable_abi.files import refuse_odd_folder
 from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.programs import CannotRun
 
 COMMANDS = {
     "learn": ["check", "hint", "diff", "reset", "debug", "py", "demo",
@@ -79,10 +79,8 @@ def run(words: list[str]) -> int:
         print(manual())
         return 0
     if words and words[0] not in names():
-        name = words[0] or "''"
-        print(f"workbook: there is no command {name}; ./workbook --help lists them",
-              file=sys.stderr)
-        return 2
+        raise CannotRun(f"there is no command {words[0][:40] or chr(39) * 2}; "
+                        "./workbook --help lists them")
     module, arguments = parse_words(words)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not words or words[0] not in WITHOUT_TORCH:

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from base import nvcc
 from base.project import BUILD, MINE, ROOT
 from base.sheets import Chapter, open_chapter
-from torch_stable_abi.files import locked, read_json, readable, write_json
+from torch_stable_abi.files import locked, place, read_json, readable, write_json
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, run, run_shown
 from torch_stable_abi.projects import by_place
@@ -107,6 +108,8 @@ def build_root(preset: str, targets: list[str]) -> None:
     """Build targets of the root project: tests, benchmarks, solutions."""
     folder = BUILD / preset
     cxx = compiler() if preset == "learn" else chosen_compiler()
+    refuse_future([*ROOT.glob("CMake*"), *ROOT.glob("common/cmake/*"),
+                   *ROOT.glob("*/*/CMakeLists.txt")])
     with locked(folder):
         if not is_configured(folder, cxx):
             with configuring(folder, cxx) as environment:
@@ -131,6 +134,18 @@ def _stamp_text(build: Path, cxx: str) -> str:
     return f"{build}\n{torch_root()}\n{headers.stat().st_ctime_ns}\n{cxx}\n{flags}"
 
 
+def refuse_future(files: Iterable[Path]) -> None:
+    """Refuse a file of CMake's that is dated in the future: ninja would run CMake again
+    and again."""
+    now = time.time()
+    for file in files:
+        with contextlib.suppress(OSError):
+            if (at := file.stat().st_mtime) > now + 60:
+                date = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+                raise CannotRun(f"{place(file)} is dated {date}, in the future: set "
+                                "the clock, or touch the file")
+
+
 def is_configured(build: Path, cxx: str) -> bool:
     stamp = build / "configured_for.txt"
     return stamp.exists() and (build / "build.ninja").exists() and \
@@ -145,6 +160,10 @@ def configuring(build: Path, cxx: str) -> Iterator[dict[str, str]]:
     anything else and written last, once CMake has succeeded. Flags that the compiler
     refuses remove nothing."""
     _try_flags(cxx)
+    for program, package in (("cmake", "cmake"), ("ninja", "ninja-build")):
+        if shutil.which(program) is None:
+            raise CannotRun(f"there is no {program} on the PATH: sudo apt-get install "
+                            f"-y {package}")
     for name in ("configured_for.txt", "build.ninja", "CMakeCache.txt",
                  ".ninja_log", ".ninja_deps"):
         (build / name).unlink(missing_ok=True)
@@ -177,6 +196,7 @@ def configure(chapter: Chapter, folder: Path,
               build: Path) -> subprocess.CompletedProcess | None:
     """Configure an implementation as a project of its own, if need be."""
     refuse_odd_name(folder)
+    refuse_future([folder / "CMakeLists.txt", *ROOT.glob("common/cmake/*")])
     python = chapter.steps_in_python.exists()  # its product is the build as it is
     cxx = chosen_compiler() if python else compiler()
     if is_configured(build, cxx):

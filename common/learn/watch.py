@@ -20,6 +20,8 @@ from torch_stable_abi.programs import CannotRun, sentence
 def watch(chapter: Chapter) -> int:
     """Until q or Ctrl-C. Looks at the files' times, which also works on network
     folders and in virtual machines."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.default_int_handler)  # the terminal is put right
     keys = screen.Keys()
     log = None  # of the last check
     seen = None  # when the files of the last check were saved

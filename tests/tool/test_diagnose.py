@@ -135,6 +135,8 @@ def test_only_what_comes_before_the_sanitizer_is_the_learners(source):
     ("/x/given.h:3:1: error: no member\n{file}:{line}:5: note: in instantiation of f\n",
      "compile", "no member"),
     ("ld: undefined reference to `f()'\n", "link", "ld: undefined reference to `f()'"),
+    ("mold: error: a.o:(.text): relocation against x out of range\n", "link",
+     "mold: error: a.o:(.text): relocation against x out of range"),
     ("CMake Error at CMakeLists.txt:3 (project):\n  no such\n\n", "configure",
      "(project): no such")])
 def test_what_a_build_says(source, text, kind, message):

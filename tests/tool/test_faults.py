@@ -15,6 +15,7 @@ import pytest
 from base.project import ROOT
 from base.sheets import find_chapter
 from support import copy_checkout, ended, terminal, until
+from torch_stable_abi import programs
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import sentence
 
@@ -232,6 +233,76 @@ def test_a_hundred_megabytes_of_output(room):
     assert re.search("^Edit .* ./workbook check 01$", room.text, re.M)
 
 
+# --- words, and what the user's machine is -------------------------------------------
+
+
+@pytest.mark.parametrize("words, said", [
+    (["reset", ""], "an argument is empty: is a variable not set?"),
+    (["matrix", ""], "an argument is empty"), (["audit", ""], "an argument is empty"),
+    (["hint", "x" * 5000], "an argument has 5000 characters: xxxxx"),
+    (["check", "\033[2J"], "there is no chapter \\x1b[2J"),
+    (["\033[2J"], "there is no command \\x1b[2J; ./workbook --help lists them"),
+    (["check", "00", "--impl", "."], "--impl . has no first_extension.cpp of chapter"),
+    (["grade", "solutions/00_first_extension", "--json", "-"], "--json: - is no file"),
+    (["archive", "-"], "FILE: - is no file"),
+    (["new", "a" * 65, "--from", "04"], "it has more than 64 characters"),
+    (["new", "my_ops", "--from", "04", "/proc/x"], "no folder can be made in /proc")])
+def test_words_that_make_no_sense(workbook, words, said):
+    done = workbook(*words)
+    assert done.returncode == 2 and said in done.stderr and "\033" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["audit", "--help"], ["list"]])
+def test_output_that_cannot_be_written(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([ROOT / "workbook", *words], stdout=full, text=True,
+                              stderr=subprocess.PIPE)
+    assert done.returncode == 2 and done.stderr.startswith(
+        "workbook: the disk is full") and "Exception" not in done.stderr
+
+
+def test_a_pipe_that_nobody_reads(workbook, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = workbook("grade", "solutions/00_first_extension", "--json",
+                    tmp_path / "pipe")
+    assert done.returncode == 2 and "is a named pipe that nobody reads" in done.stderr
+
+
+def test_a_folder_that_is_gone(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(["sh", "-c", f"rmdir '{gone}'; '{ROOT}/workbook' audit x.so"],
+                          cwd=gone, text=True, capture_output=True)
+    assert "the current folder was removed: go to another one" in done.stderr
+
+
+def test_a_file_of_the_future(room):
+    room.solve()
+    fault = Fault(room, "a clock that was wrong")
+    os.utime(room.mine / "CMakeLists.txt", (2**31 + 2**27, 2**31 + 2**27))
+    fault.seen(room.run("check", "01"), "CMakeLists.txt is dated 2042-", 2)
+    os.utime(room.mine / "CMakeLists.txt")
+
+
+def test_limits_of_the_shell(room):
+    room.solve("numerics.h", "0x7fff", "0x7ffe")
+    fault = Fault(room, "ulimit -s 100")
+    done = subprocess.run(
+        ["sh", "-c", "ulimit -s 100; ./workbook check 01"], cwd=room.folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    fault.seen(done.returncode, "has limits that may be too low: ulimit -s 100", 2,
+               done.stdout)
+
+
+def test_a_terminal_after_its_end_is_as_it_was(room):
+    child = room.terminal()
+    until(child, "q quit")
+    assert not child.getecho()
+    child.kill(signal.SIGTERM)
+    until(child, "Go on with: ./workbook")
+    assert child.getecho() and ended(child)[0] == 0
+
+
 # --- files ------------------------------------------------------------------------
 
 
@@ -331,8 +402,7 @@ def test_a_full_disk_is_called_so_where_no_file_is_named():
      "Resource temporarily unavailable; end some programs, or raise the limit of "
      "ulimit -u"),
     (FileNotFoundError(errno.ENOENT, "No such file or directory", "ninja"),
-     "ninja: No such file or directory; ./workbook doctor shows what this machine "
-     "lacks"),
+     "ninja: No such file or directory; hint"),
     (FileNotFoundError(errno.ENOENT, "No such file or directory", "/no/g.json"),
      "/no/g.json: No such file or directory; there is no folder /no"),
     (FileExistsError(errno.EEXIST, "File exists", str(ROOT / "build")),
@@ -342,7 +412,8 @@ def test_a_full_disk_is_called_so_where_no_file_is_named():
     (PermissionError(errno.EACCES, "Permission denied", str(ROOT / "my/x.cpp")),
      "my/x.cpp: Permission denied; make it yours to read and write: chmod u+rwX, or "
      "sudo chown")])
-def test_what_the_system_refuses_is_a_sentence(error, said):
+def test_what_the_system_refuses_is_a_sentence(error, said, monkeypatch):
+    monkeypatch.setattr(programs, "hint", "hint")
     assert sentence(error, ROOT) == said
 
 

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+from torch_stable_abi.files import printable
 from torch_stable_abi.programs import CannotRun, sentence
 
 COMMANDS = ("audit", "matrix", "schemas", "trace")
+LONGEST = 4096  # characters of an argument: as many as a path may have
 
 
 def describe(module: ModuleType) -> str:
@@ -43,6 +45,12 @@ def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namesp
     for part in ("usage", "description", "epilog"):
         text = getattr(parser, part)
         setattr(parser, part, text and text.replace("./workbook", ours))
+    for word in words:
+        if not word:
+            parser.error("an argument is empty: is a variable not set?")
+        if len(word) > LONGEST:
+            parser.error(f"an argument has {len(word)} characters: "
+                         f"{printable(word[:40])}...")
     rest: list[str] = []
     if "--" in words and getattr(module, "TAKES_COMMAND", False):
         words, rest = words[:words.index("--")], words[words.index("--") + 1:]
@@ -58,12 +66,19 @@ def run_to_status(program: str, run: Callable[[], int],
     are named from `root`, and has a status of its own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
+    def say(text: str) -> None:
+        lines = map(printable, text.split("\n"))
+        print(f"{program}:", "\n".join(lines), file=sys.stderr)
+
     try:
-        status = run()
+        try:
+            status = run()
+        finally:  # here, where what cannot be written is told
+            sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said
         return status
     except CannotRun as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        say(str(error))
         return 2
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -73,16 +88,22 @@ def run_to_status(program: str, run: Callable[[], int],
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or exit flushes again
         return 141
     except OSError as error:
-        print(f"{program}: {sentence(error, root)}", file=sys.stderr)
+        say(sentence(error, root))
+        if error.filename is None:  # maybe of the output, which exit flushes again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 2
     except MemoryError:
-        print(f"{program}: there is not enough memory: end some programs, or raise the "
-              "limit of ulimit -v", file=sys.stderr)
+        say("there is not enough memory: end some programs, or raise the limit of "
+            "ulimit -v")
         return 2
 
 
 def main() -> int:
     """Run torch-stable-abi."""
+    return run_to_status("torch-stable-abi", _run)
+
+
+def _run() -> int:
     parser = argparse.ArgumentParser(
         prog="torch-stable-abi", formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(
@@ -91,8 +112,7 @@ def main() -> int:
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...")
     given = parser.parse_args()
     module = _module(given.name)
-    arguments = parse(module, f"torch-stable-abi {given.name}", given.words)
-    return run_to_status("torch-stable-abi", lambda: module.run(arguments))
+    return module.run(parse(module, f"torch-stable-abi {given.name}", given.words))
 
 
 def _module(name: str) -> ModuleType:

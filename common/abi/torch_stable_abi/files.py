@@ -84,12 +84,20 @@ def refuse_odd_folder(folder: Path) -> None:
 def refuse_unwritable(file: Path, option: str) -> None:
     """Refuse the name of a result, before the work is done, if it cannot be kept
     there."""
+    if str(file) == "-":
+        raise CannotRun(f"{option}: - is no file; /dev/stdout is what you see")
     if file.is_dir():
         raise CannotRun(f"{option}: {file} is a folder, where a file is expected")
     if not file.parent.is_dir():
         raise CannotRun(f"{option}: there is no folder {file.parent}")
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise CannotRun(f"{option}: {file} cannot be written")
+    if file.is_fifo():
+        try:
+            os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            raise CannotRun(f"{option}: {file} is a named pipe that nobody reads") \
+                from None
 
 
 def read_json(path: Path) -> dict:

@@ -4,6 +4,7 @@ import errno
 import math
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -47,6 +48,8 @@ def sentence(error: OSError, root: Path = Path("/nowhere")) -> str:
     code = error.errno or 0
     cure = CURES.get(code, "")
     if error.filename is None:
+        if code == errno.ENOENT:  # of getcwd
+            return "the current folder was removed: go to another one"
         return str(error.strerror or error) + cure
     path = Path(os.fsdecode(error.filename))
     if code == errno.ENOENT and len(path.parts) == 1:  # a program
@@ -126,6 +129,18 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
     return subprocess.CompletedProcess(command, process.returncode, text)
 
 
+def describe_limits() -> str:
+    """Return the limits of the shell that a compiler may not live with, or ""."""
+    small = [f"ulimit -{letter} {limit // unit}" for letter, number, unit, enough in (
+        ("s", resource.RLIMIT_STACK, 2**10, 2**20),
+        ("v", resource.RLIMIT_AS, 2**10, 2**32), ("d", resource.RLIMIT_DATA, 2**10,
+                                                  2**32),
+        ("f", resource.RLIMIT_FSIZE, 2**10, 2**30), ("t", resource.RLIMIT_CPU, 1, 600))
+        if 0 <= (limit := resource.getrlimit(number)[0]) < enough]
+    return f"This shell has limits that may be too low: {', '.join(small)}\n" \
+        if small else ""
+
+
 def look_for_full_disk(text: str) -> None:
     """Raise CannotRun if a disk is full. A linker that writes through memory is ended
     by SIGBUS. Compilers write to TMPDIR as well."""
@@ -171,7 +186,7 @@ def run_shown(title: str, command: list, **options) -> None:
     if process.returncode != 0:
         tail = "".join(lines[-25:])
         look_for_full_disk("".join(lines))
-        raise CannotRun(f"{title}: failed\n{tail}"
+        raise CannotRun(f"{title}: failed\n{tail}{describe_limits()}"
                         f"The command was: {shlex.join(map(str, command))}\n"
                         + hint)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from base.building import blame_environment, configure
 from learn.checking.source import Source, python_frames
 from learn.checking.verdict import Finding, short
-from torch_stable_abi.programs import CannotRun, run
+from torch_stable_abi.programs import CannotRun, describe_limits, name_signal, run
 
 # nvcc writes file(line).
 ERROR = re.compile(
@@ -39,8 +39,10 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
         return None, _find_warnings(source, said + text)
     finding = find_error(source, text)
     if finding is None:
-        raise CannotRun(f"the build of {short(source.folder)} failed without "
-                        f"an error of its own:\n{text[-1500:]}")
+        ended = f"ninja was ended by {name_signal(-result.returncode)}\n" \
+            if result.returncode < 0 else ""
+        raise CannotRun(f"the build of {short(source.folder)} failed without an error "
+                        f"of its own\n{ended}{describe_limits()}{text[-1500:]}")
     return finding, []
 
 
@@ -53,7 +55,8 @@ def find_error(source: Source, text: str) -> Finding | None:
         file, line, message = found
         return Finding("compile", message, source.step_at(file, line), (file, line),
                        text)
-    linker = r"undefined (?:reference|symbol)|multiple definition|duplicate"
+    linker = r"undefined (?:reference|symbol)|multiple definition|duplicate|" \
+        r"relocation (?:truncated|.* out of range)|^mold: (?:error|fatal):"
     lines = [s for s in text.splitlines() if re.search(linker, s)]
     return Finding("link", lines[:4], log=text) if lines else None
 

@@ -37,6 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
         if other not in (None, chapter.number):
             raise CannotRun(f"--impl {arguments.impl} is of chapter {other}: "
                             f"./workbook check {other} --impl {arguments.impl}")
+        edited = sorted({s.file for s in chapter.steps})
+        if not any((folder / file).exists() for file in edited):
+            raise CannotRun(f"--impl {arguments.impl} has no {' or '.join(edited)} of "
+                            f"chapter {chapter.number}")
         words.append(f"--impl {arguments.impl}")
     else:
         open_chapter(chapter)

@@ -37,7 +37,11 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
             place.name if mine else given.name
         found += [(who, names[p.name if p.name in names else place.name], p)
                   for p in mine] or [(who, "", given)]
-    return found
+    of: dict[str, set[Path]] = {}  # where each name is found
+    for who, _, folder in found:
+        of.setdefault(who, set()).add(folder.parent)
+    return [(who if len(of[who]) == 1 else str(folder.parent), number, folder)
+            for who, number, folder in found]
 
 
 def say_why_none(folder: Path) -> str:
@@ -108,8 +112,6 @@ def run(arguments: argparse.Namespace) -> int:
     from base import processes
     processes.adopt_orphans()
     rows: list[dict] = []
-    if "" in (arguments.json, *arguments.folders):
-        raise CannotRun("'' names no folder, and no file")
     file = Path(arguments.json) if arguments.json else None
     if file:
         refuse_unwritable(file, "--json")
@@ -156,7 +158,10 @@ def describe(row: dict) -> str:
     done = f"{sum(state == 'pass' for state in states)}/{len(states)}"
     text = " ".join(filter(None, [row["kind"], row.get("step")]))
     text += f": {row['message'][0]}" if row["message"] else ""
-    line = f"{row['who'][:20]:<20} {row['chapter']:<2}  {done:<7} " \
+    who = row["who"]
+    if len(who) > 20:  # of a path the end tells more
+        who = "..." + who[-17:] if "/" in who else who[:20]
+    line = f"{who:<20} {row['chapter']:<2}  {done:<7} " \
         f"{row['took']:>5.1f}  {text}"
     return textwrap.fill(
         "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), 80,

@@ -8,6 +8,7 @@ import argparse
 import keyword
 import os
 import re
+import shlex
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -50,6 +51,8 @@ def hub_name(name: str) -> str:
 
 def why_not(name: str) -> str | None:
     """Why it cannot be the name of a package."""
+    if len(name) > 64:
+        return "it has more than 64 characters"
     if not NAME.fullmatch(name):
         return ("two or more lower case letters, digits and single _, as in "
                 "my_kernels")
@@ -130,7 +133,12 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
         # The ops' namespace, and that of the C++ code.
         return re.sub(r"\bwb(\d\d)?\b", name, text)
 
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(dir=target.parent).cleanup()
+    except OSError as error:
+        raise CannotRun(f"DIR: no folder can be made in {target.parent}: "
+                        f"{error.strerror}") from None
     with tempfile.TemporaryDirectory(
             prefix=f".{target.name}-", dir=target.parent) as scratch:
         part = Path(scratch, target.name)  # whole or not at all
@@ -144,7 +152,7 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
     commands = re.findall(
         r"```sh\n(.*?)```", (target / "README.md").read_text(), re.S)[0]
     print(f"{target} is made: {len(source_files(target))} files, with the "
-          f"workbook's MIT license.\n\n  cd {target}")
+          f"workbook's MIT license.\n\n  cd {shlex.quote(str(target))}")
     print("".join(f"  {line}\n" for line in commands.splitlines()), end="")
 
 

@@ -106,6 +106,9 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
     if elf.elfclass != 64 or not elf.little_endian:
         raise CannotRun(f"{name} is for a {elf.get_machine_arch()} of "
                         f"{elf.elfclass} bits; torch has none")
+    if elf.get_machine_arch() == "<unknown>":
+        raise CannotRun(f"{name} is for a machine that is not known, "
+                        f"{elf['e_machine']}")
     if elf["e_type"] != "ET_DYN":
         raise CannotRun(f"{name} is no shared library but {elf['e_type']}")
     if elf.num_sections() == 0:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 import re
 import shutil
 import struct
@@ -72,8 +73,6 @@ def find_subjects(given: str) -> Iterator[Subject | CannotRun]:
     """Yield what a path names: a library, a wheel, a folder of libraries; or each
     variant of a Hub repository, or of its build folder. In place of one that cannot be
     read, yield why."""
-    if not given:
-        raise CannotRun("'' names no file")
     path = Path(given)
     for folder in _find_variants(path) or [path]:
         try:
@@ -94,8 +93,10 @@ def _find_variants(path: Path) -> list[Path]:
 
 
 def _is_variant(folder: Path) -> bool:
-    return (folder / "metadata.json").exists() or \
-        LIKE_VARIANT.fullmatch(folder.name) is not None
+    with contextlib.suppress(PermissionError):
+        if (folder / "metadata.json").exists():
+            return True
+    return LIKE_VARIANT.fullmatch(folder.name) is not None
 
 
 def open_subject(path: Path, given: str) -> Subject:
@@ -139,6 +140,7 @@ def _sum(read: Callable[[int], bytes]) -> bytes:
 
 
 def _open_folder(path: Path) -> Subject:
+    os.scandir(path).close()  # one that cannot be read is named, and not a file in it
     subject = Subject(path.resolve().name)
     if _is_variant(path):
         subject.variant = subject.name
@@ -183,6 +185,8 @@ def _open_wheel(path: Path) -> Subject:
     try:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
             entries = [e for e in archive.infolist() if not e.is_dir()]
+            if any(e.flag_bits & 1 for e in entries):
+                raise CannotRun(f"{path.name} has encrypted files: pip refuses it")
             if sum(e.file_size for e in entries) > MOST_BYTES or \
                     len(entries) > MOST_FILES:
                 raise CannotRun(f"{path.name} is refused: unpacked it has more than "
