@@ -4,7 +4,7 @@ ops, and with which strings. Nothing of it is run, and it may be stripped."""
 import bisect
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from elftools.elf.elffile import ELFFile
@@ -160,19 +160,22 @@ class _X86(_Code):
     def find_jumps(start: int, code: bytes, opcode: bytes, targets: dict[int, str]
                    ) -> Iterator[tuple[int, str]]:
         """Yield where in the code something jumps to one of the targets, and its
-        value. The upper half of a distance is nearly the same for a MiB of code, so
-        that a regular expression finds the few that may be right."""
-        for block in range(0, len(code) if targets else 0, 2**20):
-            least = min(targets) - (start + block + 2**20 + 6)
-            most = max(targets) - (start + block)
-            halves = b"|".join(re.escape(struct.pack("<H", half & 0xffff))
-                               for half in range(least >> 16, (most >> 16) + 1))
-            for found in re.finditer(b"(?=(" + opcode + b")(..(?:" + halves + b")))",
-                                     code[block:block + 2**20 + 6], re.S):
-                at = block + found.start()
-                target = start + at + len(found[1]) + 4 + _signed(found[2])
-                if target in targets:
-                    yield at, targets[target]
+        value. The upper half of a distance is nearly the same between a MiB of code
+        and targets that lie together, so that a regular expression finds the few
+        jumps that may be right."""
+        for group in _group(targets):
+            for block in range(0, len(code), 2**20):
+                least = group[0] - (start + block + 2**20 + 6)
+                most = group[-1] - (start + block)
+                halves = b"|".join(re.escape(struct.pack("<H", half & 0xffff))
+                                   for half in range(least >> 16, (most >> 16) + 1))
+                for found in re.finditer(
+                        b"(?=(" + opcode + b")(..(?:" + halves + b")))",
+                        code[block:block + 2**20 + 6], re.S):
+                    at = block + found.start()
+                    target = start + at + len(found[1]) + 4 + _signed(found[2])
+                    if target in group:
+                        yield at, targets[target]
 
     @staticmethod
     def find_short_jumps(start: int, code: bytes, targets: dict[int, str]
@@ -221,9 +224,19 @@ class _AArch64(_Code):
 
     @staticmethod
     def read_words(start, code) -> Iterator[tuple[int, int, int]]:
-        words = struct.unpack(f"<{len(code) // 4}I", code[:len(code) // 4 * 4])
-        for n, (word, after) in enumerate(zip(words, (*words[1:], 0))):
-            yield start + 4 * n, word, after
+        words = memoryview(code)[:len(code) // 4 * 4].cast("I")
+        for n, word in enumerate(words):
+            yield start + 4 * n, word, words[n + 1] if n + 1 < len(words) else 0
+
+
+def _group(addresses: Iterable[int]) -> list[list[int]]:
+    """Return the addresses in groups, each of which spans less than a MiB."""
+    groups: list[list[int]] = []
+    for address in sorted(addresses):
+        if not groups or address - groups[-1][0] >= 2**20:
+            groups.append([])
+        groups[-1].append(address)
+    return groups
 
 
 def _page(word: int, at: int) -> int:
