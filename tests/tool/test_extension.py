@@ -4,7 +4,7 @@ libtorch that are here."""
 import json
 import os
 import re
-import subprocess
+import time
 import zipfile
 from pathlib import Path
 
@@ -170,14 +170,46 @@ def test_the_first_reason_is_shown(build, workbook):
         r"refused: .+\(the process was ended by SIGABRT", done.stdout), done.stdout
 
 
+DAEMON = "setsid sh -c 'echo $$ > %s; exec sleep 987' & sleep 0.5; "
+
+
+def has_ended(file):
+    """Whether the process whose number the daemon has left there ends soon."""
+    for _ in range(50):
+        if not Path("/proc", file.read_text().strip()).exists():
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_what_a_library_has_started_ends_with_it(build, workbook, tmp_path):
+    daemon = tmp_path / "daemon"
     code = ("#include <unistd.h>\n#include <cstdlib>\n"
             "__attribute__((constructor)) static void f() "
-            '{ if (fork() == 0) { execlp("sleep", "sleep", "987", nullptr); }'
-            " sleep(99); }")
-    done = workbook("matrix", build(code), MINE, "--load-seconds", "2")
-    assert "no end of loading it in 2 s" in done.stdout and done.returncode == 1
-    assert subprocess.run(["pgrep", "-f", "^sleep 987"]).returncode == 1
+            f'{{ (void)!system("{DAEMON % daemon}"); sleep(99); }}')
+    done = workbook("matrix", build(code), MINE, "--load-seconds", "3")
+    assert "no end of loading it in 3 s" in done.stdout and done.returncode == 1
+    assert has_ended(daemon)
+
+
+@pytest.mark.parametrize("end", ["sleep 99", "true"])
+def test_what_a_command_has_started_ends_with_it(build, workbook, tmp_path, end):
+    """A daemon that is left holds the pipe."""
+    daemon = tmp_path / "daemon"
+    start = time.monotonic()
+    done = workbook("matrix", build(OPS), MINE, "--test-seconds", "2", "--",
+                    "sh", "-c", DAEMON % daemon + end)
+    assert done.returncode == (0 if end == "true" else 1), done.stdout
+    assert end == "true" or "FAILED: no end in 2 s" in done.stdout
+    assert has_ended(daemon) and time.monotonic() - start < 60
+
+
+def test_what_is_no_program(workbook, tmp_path):
+    (tmp_path / "file").write_text("")
+    for name, said in ("nonesuch", "there is no program nonesuch"), (
+            tmp_path / "file", "file cannot be run: chmod +x it"):
+        done = workbook("matrix", __file__, MINE, "--", name)
+        assert done.returncode == 2 and said in done.stderr
 
 
 def test_several_and_one_for_another_machine(build, workbook, tmp_path):

@@ -91,14 +91,7 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
         title: str = "", timeout: float = math.inf,
         **options) -> subprocess.CompletedProcess:
     """Run to the end, unless it is superseded; output and errors come back as
-    one text. Raises TimeoutExpired after `timeout` seconds. With start_new_session,
-    what the program has started is ended with it."""
-    def end(number: int) -> None:
-        if options.get("start_new_session"):
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
-
+    one text. Raises TimeoutExpired after `timeout` seconds."""
     start = time.monotonic()
     with subprocess.Popen(
             [str(word) for word in command], text=True, errors="replace",
@@ -113,12 +106,12 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
                     if title:
                         show_progress(f"{title} ...", start)
                     if time.monotonic() - start > timeout:
-                        end(signal.SIGKILL)
+                        process.kill()
                         raise
                     if superseded():
                         raise Superseded from None
         except (KeyboardInterrupt, Superseded):
-            end(signal.SIGTERM)  # ninja deletes what is half made
+            process.terminate()  # ninja deletes what is half made
             process.communicate()
             show_progress("", start)
             raise

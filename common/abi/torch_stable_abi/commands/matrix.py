@@ -5,7 +5,8 @@
     ./workbook matrix WHEEL --python -- python -m pytest tests
 
 LIBRARY is a file, a wheel, a Hub variant, or the folder of a CMakeLists.txt; there may
-be several. VERSION is one of torch, such as 2.10.0."""
+be several. VERSION is one of torch, such as 2.10.0. What your library or your test has
+started is ended with it, daemons as well."""
 
 import argparse
 import json

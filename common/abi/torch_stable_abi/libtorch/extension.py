@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from torch_stable_abi.files import CACHE, DAMAGED_ZIP
 from torch_stable_abi.libtorch import loading, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
+from torch_stable_abi.limited import run_limited
 from torch_stable_abi.programs import (
     PIP,
     CannotRun,
@@ -145,10 +147,10 @@ def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
     words = list[str]()
     for _ in range(20):
         try:
-            done = run_program(
+            done = run_limited(
                 [sys.executable, script[0], libtorch(version), library, *script[1:],
-                 *words], env=environment(version, stubs), timeout=seconds,
-                title=f"{version}: loading {library.name}", start_new_session=True)
+                 *words], seconds, f"{version}: loading {library.name}",
+                environment(version, stubs))
         except subprocess.TimeoutExpired:
             return {"refused": f"no end of loading it in {seconds:g} s"}
         said = read_answer(done)
@@ -249,13 +251,14 @@ def run_command(command: list[str], version: str, stubs: Path, bin: Path | None,
         env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
                "VIRTUAL_ENV": str(bin.parent)}
         env.pop("PYTHONPATH", None)
+    if not shutil.which(command[0], path=env.get("PATH")):
+        raise CannotRun(f"{command[0]} cannot be run: chmod +x it, or name its "
+                        "interpreter first" if Path(command[0]).exists() else
+                        f"there is no program {command[0]}")
     try:
-        done = run_program(command, env=env, timeout=limits.test,
-                           title=f"{version}: {command[0]}", start_new_session=True)
+        done = run_limited(command, limits.test, f"{version}: {command[0]}", env)
     except subprocess.TimeoutExpired:
         return False, f"no end in {limits.test:g} s"
-    except FileNotFoundError:
-        raise CannotRun(f"there is no program {command[0]}") from None
     lines = done.stdout.splitlines()[-15:]
     if done.returncode:
         lines.append(describe_end(done.returncode))
