@@ -71,7 +71,7 @@ def test_a_command_sees_the_libtorch(build, workbook):
     assert f"the command passed: at {torch_root()}/lib" in done.stdout
     done = workbook("matrix", library, MINE, "--", "sh", "-c", "echo why; exit 3")
     assert done.returncode == 1
-    assert "the command FAILED: the process ended with status 3" in done.stdout
+    assert "the command FAILED: why (the process ended with status 3)" in done.stdout
     assert "          why\n" in done.stdout
     done = workbook("matrix", library, MINE, "--", "sh", "-c", "kill -ABRT $$")
     assert "was ended by SIGABRT; trace shows in which op" in done.stdout
@@ -161,13 +161,26 @@ def test_ops_and_kernels_in_two_libraries(build, workbook, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_first_reason_is_shown(build, workbook):
-    done = workbook("matrix", build(OPS.replace("CPU", "CPUU")), MINE)
-    assert done.returncode == 1  # libtorch says nothing
-    assert "ended by SIGSEGV; audit reads its keys and schemas" in done.stdout
-    done = workbook("matrix", build(OPS.replace("two(Tensor x)", "two(Tensor)")), MINE)
+@pytest.mark.full
+def test_a_crash_is_shown_with_what_libtorch_said(build, workbook):
+    """Libtorch before 2.13 prints it, and newer ones only keep it."""
+    done = workbook("matrix", build(OPS.replace("CPU", "CPUU")), "2.10.0", MINE)
+    assert done.returncode == 1
+    for version in "2.10.0", MINE:
+        assert f"{version}  libmatrix.so: refused: could not parse dispatch key: " \
+            "CPUU (the process was ended by SIGSEGV; audit reads" in done.stdout
+
+
+def test_a_crash_is_shown_with_its_first_reason(build, workbook):
+    library = build(OPS.replace("two(Tensor x)", "two(Tensor)"))
+    done = workbook("matrix", library, MINE, "--", "sh", "-c",
+                    "echo terminate called; echo '  what():  no dim 4'; "
+                    "echo frame 0: here; kill -ABRT $$")
     assert "frame #" not in done.stdout and re.search(
-        r"refused: .+\(the process was ended by SIGABRT", done.stdout), done.stdout
+        r"refused: expected .+\(the process was ended by SIGABRT", done.stdout), \
+        done.stdout
+    assert "FAILED: no dim 4 (the process was ended by SIGABRT; trace shows" \
+        in done.stdout
 
 
 DAEMON = "setsid sh -c 'echo $$ > %s; exec sleep 987' & sleep 0.5; "

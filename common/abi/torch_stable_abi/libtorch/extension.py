@@ -50,9 +50,12 @@ void __cudaRegisterVar() {}
 """
 
 
-# The first line of an output that gives a reason.
-REASON = re.compile(r"undefined symbol|cannot open shared object|invalid ELF|Error\b|"
-                    r"terminate called|what\(\)|[Ee]xception|error:|Failed")
+# What says in an output why a program failed; its first line alone.
+LAST_WORDS = re.compile(r"(?<=libtorch said: ).+")  # as loading.py prints them
+REASON = re.compile(
+    r".*(?:undefined symbol|cannot open shared object|invalid ELF).*"
+    r"|(?<=Exception in aoti_torch: ).+|(?<=what\(\):  ).+"
+    r"|.*\b\w*(?:Error|Exception)\b: .+|.*(?:error:|Failed).*", re.M)
 MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
 
 
@@ -169,26 +172,28 @@ def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
 def read_answer(done: subprocess.CompletedProcess) -> dict:
     """Return what loading.py has printed, among what the library has; else why it did
     not come so far."""
-    lines = done.stdout.splitlines()
-    for line in reversed(lines if done.returncode == 0 else []):
+    for line in reversed(done.stdout.splitlines() if done.returncode == 0 else []):
         with contextlib.suppress(ValueError):
             said = json.loads(line)
             if isinstance(said, dict) and said.keys() & {"ops", "refused", "calls"}:
                 return said
-    how = describe_end(done.returncode, "audit reads its keys and schemas")
-    reason = find_reason(lines)
-    return {"refused": f"{reason} ({how})" if reason else how}
+    return {"refused": describe_failure(done, "audit reads its keys and schemas")}
 
 
-def describe_end(status: int, cure: str = "trace shows in which op") -> str:
-    """Return how a process ended: "ended by SIGSEGV", and what tells why."""
-    return f"the process ended with status {status}" if status >= 0 else \
-        f"the process was ended by {name_signal(-status)}; {cure}"
+def describe_failure(done: subprocess.CompletedProcess, cure: str) -> str:
+    """Return the line that says why a process failed, and how it ended: "no dim 4 (the
+    process was ended by SIGABRT; ...)". The cure is for what a signal has ended."""
+    how = f"the process ended with status {done.returncode}" if done.returncode >= 0 \
+        else f"the process was ended by {name_signal(-done.returncode)}; {cure}"
+    reason = find_reason(done.stdout)
+    return f"{reason} ({how})" if reason else how
 
 
-def find_reason(lines: list[str]) -> str:
-    """Return the first line that gives a reason, else the last."""
-    return next(filter(REASON.search, lines), (lines or [""])[-1]).strip()
+def find_reason(output: str) -> str:
+    """Return libtorch's last words, else the first part of an output that gives a
+    reason, else the last line."""
+    found = LAST_WORDS.search(output) or REASON.search(output)
+    return (found[0] if found else output.strip().rpartition("\n")[2]).strip()
 
 
 def stub(path: Path) -> None:
@@ -244,8 +249,8 @@ def install_torch(version: str, pip: list) -> None:
 
 
 def run_command(command: list[str], version: str, stubs: Path, bin: Path | None,
-                limits: Limits) -> tuple[bool, str]:
-    """Return whether it passed, and the last of what it printed."""
+                limits: Limits) -> dict:
+    """Return whether it passed, the last of what it printed, and why it failed."""
     env = {**environment_of_user(), **environment(version, stubs)}
     if bin:  # this torch has its own libraries
         env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
@@ -258,11 +263,12 @@ def run_command(command: list[str], version: str, stubs: Path, bin: Path | None,
     try:
         done = run_limited(command, limits.test, f"{version}: {command[0]}", env)
     except subprocess.TimeoutExpired:
-        return False, f"no end in {limits.test:g} s"
-    lines = done.stdout.splitlines()[-15:]
-    if done.returncode:
-        lines.append(describe_end(done.returncode))
-    return done.returncode == 0, "\n".join(lines)
+        return {"passed": False, "output": "",
+                "failed": f"no end in {limits.test:g} s"}
+    return {"passed": done.returncode == 0,
+            "output": "\n".join(done.stdout.splitlines()[-15:]),
+            "failed": describe_failure(done, "trace shows in which op")
+            if done.returncode else ""}
 
 
 def fetch(versions: list[str], with_python: bool) -> None:
@@ -300,8 +306,7 @@ def matrix(given: str, versions: list[str], command: list[str], with_python: boo
             row["without_kernel"] = find_without_kernel(row)
             if command:
                 bin = python(version, wheel) if with_python else None
-                row["passed"], row["output"] = run_command(
-                    command, version, stubs, bin, limits)
+                row |= run_command(command, version, stubs, bin, limits)
             loaded = not any(r["refused"] for r in row["libraries"].values())
             row["ops"] = sum(len(r["ops"] or []) for r in row["libraries"].values())
             row["good"] = bool(loaded and row["ops"] and not row["without_kernel"]
@@ -333,13 +338,12 @@ def show(version: str, row: dict) -> None:
         print(f"{'':<8}FAILED: without a kernel, so that a call throws: "
               f"{', '.join(row['without_kernel'][:4])}" + (
                   " ..." if row["without_kernel"][4:] else ""))
-    if "passed" in row:
-        last = row["output"].splitlines()[-1:] or [""]
-        print(f"{'':<8}the command {'passed' if row['passed'] else 'FAILED'}: "
-              f"{last[0]}")
-        if not row["passed"]:
-            print("".join(f"{'':<10}{s}\n" for s in row["output"].splitlines()),
-                  end="")
+    if row.get("passed"):
+        last = row["output"].rpartition("\n")[2]
+        print(f"{'':<8}the command passed: {last}")
+    elif "passed" in row:
+        print(f"{'':<8}the command FAILED: {row['failed']}")
+        print("".join(f"{'':<10}{s}\n" for s in row["output"].splitlines()), end="")
 
 
 def list_ops(result: dict) -> None:

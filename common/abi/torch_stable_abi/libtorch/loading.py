@@ -1,6 +1,6 @@
 """Loads a library into the libtorch that LD_LIBRARY_PATH has, as Python would,
 and prints as JSON the ops that it registered, and those that it has kernels for, or
-why it was refused.
+why it was refused. If it crashes, the line "libtorch said: " has libtorch's last error.
 
     loading.py LIBTORCH_CPU LIBRARY             all its functions are looked up
     loading.py LIBTORCH_CPU LIBRARY FUNCTION... these alone
@@ -9,6 +9,7 @@ why it was refused.
 import ctypes
 import json
 import os
+import signal
 import sys
 
 RTLD_LAZY, RTLD_NOW = 1, 2
@@ -32,6 +33,7 @@ class Names(ctypes.Structure):  # std::vector<c10::OperatorName>
 DISPATCHER = "_ZN3c1010Dispatcher13realSingletonEv"
 ALL_OPS = "_ZN3c1010Dispatcher13getAllOpNamesEv"
 OPS_OF_KEY = "_ZN3c1010Dispatcher27getAllOpNamesForDispatchKeyENS_11DispatchKeyE"
+LAST_ERROR = "torch_exception_get_what_without_backtrace"  # of a thread
 KEYS = 256  # more than there are in any
 
 
@@ -68,8 +70,26 @@ def read_names(names: Names) -> set[str]:
             for n in (Name * count).from_address(names.begin)}
 
 
+def say_last_error_in_a_crash(torch):
+    """Let SIGABRT and SIGSEGV print libtorch's last error, which since 2.13 nothing
+    else prints. Returns what must be kept."""
+    process = ctypes.CDLL(None)
+
+    def handle(number):
+        process.signal(number, None)  # so that it ends the process after this
+        if hasattr(torch, LAST_ERROR):
+            what = torch[LAST_ERROR]
+            what.restype = ctypes.c_char_p
+            os.write(1, b"\nlibtorch said: " + (what() or b"") + b"\n")
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(handle)
+    for number in (signal.SIGABRT, signal.SIGSEGV):
+        process.signal(number, handler)
+    return handler
+
+
 def main() -> None:
     torch = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+    kept = say_last_error_in_a_crash(torch)  # noqa: F841
     before = ops(torch)
     process = ctypes.CDLL(None)
     process.dlopen.restype = ctypes.c_void_p
