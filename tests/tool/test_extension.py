@@ -39,13 +39,19 @@ MISSING = CALL % (("torch_no_such_function",) * 3)
 GPU = CALL % (("torch_c10_cuda_free_error_msg",) * 3)
 
 
+BUILT: dict[str, bytes] = {}  # libraries, by their code
+
+
 @pytest.fixture
 def build(tmp_path):
     def make(code, name="libmatrix.so"):
-        text = snippets.compile(
-            code, torch_root(), "2.10", "-shared", "-fPIC", "-o", tmp_path / name,
-            f"-L{torch_root()}/lib", "-Wl,--no-as-needed", "-ltorch_cpu")
-        assert not text
+        if code not in BUILT:
+            text = snippets.compile(
+                code, torch_root(), "2.10", "-shared", "-fPIC", "-o", tmp_path / name,
+                f"-L{torch_root()}/lib", "-Wl,--no-as-needed", "-ltorch_cpu")
+            assert not text
+            BUILT[code] = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(BUILT[code])
         return tmp_path / name
     return make
 
@@ -60,6 +66,7 @@ def test_the_ops_are_listed(build, workbook, tmp_path):
     row = said["results"][0]["versions"][MINE]
     assert row["libraries"]["libmatrix.so"]["ops"] == [
         "matrix_::same", "matrix_::same.two"]
+    assert row["libraries"]["libmatrix.so"]["kernels"]["matrix_::same"] == ["CPU"]
 
 
 def test_a_command_sees_the_libtorch(build, workbook):
@@ -137,28 +144,87 @@ def test_words_that_make_no_sense(workbook, words, said):
     assert said in done.stdout + done.stderr
 
 
-def test_a_library_whose_ops_cannot_be_called(build, workbook):
-    """Its registration was dropped, or its kernels are for another namespace."""
-    done = workbook("matrix", build("int f() { return 1; }"), MINE)
-    assert done.returncode == 1 and "FAILED: no op was registered" in done.stdout
-    code = OPS.replace("IMPL(matrix_", "IMPL(other_")
+HEADERS, DEFINE = re.split("(?=STABLE_TORCH_LIBRARY)", OPS, maxsplit=1)
+DEFINE, IMPLEMENT = re.split("(?=STABLE_TORCH_LIBRARY_IMPL)", DEFINE)
+
+
+def test_which_kernels_compute(build, tmp_path):
+    keys = ("Meta", "AutocastCPU", "AutogradCPU", "CPU", "CUDA",
+            "CompositeExplicitAutograd")
+    code = HEADERS + "".join(
+        (DEFINE + IMPLEMENT).replace("matrix_, CPU", f"matrix_, {key}").replace(
+            "matrix_", f"matrix_{key}") for key in keys)
+    result = extension.load(build(code), MINE, tmp_path, extension.Limits())
+    assert result.kernels["matrix_CUDA::same"] == ["CUDA"]
+    found = extension.judge({"libmatrix.so": result}, extension.Subject())
+    assert found["without_kernel"] == [f"matrix_{key}::{op}" for key in sorted(
+        keys[:3]) for op in ("same", "same.two")]
+    assert not found["silent"] and not found["without_schema"]
+
+
+def test_slips_in_the_names_of_kernels(build, workbook):
+    code = OPS.replace('impl("same.two"', 'impl("same.tow"') + \
+        IMPLEMENT.replace("matrix_", "other_")
     done = workbook("matrix", build(code), MINE)
-    assert done.returncode == 1, done.stdout
-    assert "FAILED: without a kernel, so that a call throws: matrix_::same, " \
-        "matrix_::same.two" in done.stdout
+    assert done.returncode == 1
+    for said in ("FAILED: no kernel that computes, so that a call throws: "
+                 "matrix_::same.two\n",
+                 "FAILED: kernels without a schema (name the library that has it too): "
+                 "matrix_::same.tow\n",
+                 "left to who defines these ops: other_::same, other_::same.two\n"):
+        assert "        " + said in done.stdout, done.stdout
+
+
+def test_kernels_of_libtorchs_ops(build, workbook):
+    done = workbook("matrix", build(
+        HEADERS + IMPLEMENT.replace("matrix_, CPU", "aten, PrivateUse1").replace(
+            '"same', '"relu').replace("relu.two", "relu_")), MINE)
+    assert done.returncode == 0, done.stdout
+    assert "libmatrix.so: loads, 0 ops, kernels for 2 of others\n" in done.stdout
 
 
 def test_ops_and_kernels_in_two_libraries(build, workbook, tmp_path):
-    """A Hub variant is one of a folder's; the kernels may be in another one."""
-    schemas_, kernels = OPS.split("STABLE_TORCH_LIBRARY_IMPL")
+    """Both are of one folder, as of a Hub variant, or both are named."""
     folder = tmp_path / "torch-stable-abi210-cpu-x86_64-linux"
     folder.mkdir()
-    build(schemas_).rename(folder / "a.so")
-    assert workbook("matrix", folder, MINE).returncode == 1
-    build(schemas_[:schemas_.index("STABLE_TORCH_LIBRARY")] +
-          "STABLE_TORCH_LIBRARY_IMPL" + kernels).rename(folder / "b.so")
+    ops = build(HEADERS + DEFINE).rename(folder / "a.so")
     done = workbook("matrix", folder, MINE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "FAILED: no kernel that computes, so that a call throws: matrix_::same, " \
+        "matrix_::same.two\n" in done.stdout
+    kernels = build(HEADERS + IMPLEMENT).rename(folder / "b.so")
+    done = workbook("matrix", kernels, MINE)
+    assert done.returncode == 1
+    assert "FAILED: kernels without a schema (name the library that" in done.stdout
+    for words in [folder], [kernels, ops]:
+        done = workbook("matrix", *words, MINE)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_library_that_is_named_registers_something(build, workbook):
+    """The linker may drop the object file that does it."""
+    ops, silent = build(OPS), build("int f() { return 1; }", "libsilent.so")
+    for words, said in ([silent], "FAILED: no op was registered"), (
+            [ops, silent], "drop the object file that does it?: libsilent.so\n"):
+        done = workbook("matrix", *words, MINE)
+        assert done.returncode == 1 and said in done.stdout, done.stdout
+
+
+def test_kernels_in_python(build, workbook, tmp_path):
+    """The names are looked for in the files that register, and in no other."""
+    wheel, library = tmp_path / "one-1.0-py3-none-any.whl", build(HEADERS + DEFINE)
+    for text, status in (
+            ("@torch.library.register_kernel('matrix_::same', 'cpu')", 0),
+            ("torch.library.register_fake('matrix_::same')", 1),
+            ("library.impl('another', f, 'CPU')", 1)):
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.write(library, "one/libone.so")
+            archive.writestr("one/__init__.py", text)
+            archive.writestr("one/ops.py", "torch.ops.matrix_.same(x)")
+        done = workbook("matrix", wheel, MINE)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert status or "left to the package's Python: matrix_::same, matrix_::" \
+            "same.two\n" in done.stdout
 
 
 @pytest.mark.full

@@ -5,8 +5,9 @@
     ./workbook matrix WHEEL --python -- python -m pytest tests
 
 LIBRARY is a file, a wheel, a Hub variant, or the folder of a CMakeLists.txt; there may
-be several. VERSION is one of torch, such as 2.10.0. What your library or your test has
-started is ended with it, daemons as well."""
+be several. Files and what folders make are tried together: one may define the ops that
+another has the kernels of. VERSION is one of torch, such as 2.10.0. What your library
+or your test has started is ended with it, daemons as well."""
 
 import argparse
 import json
@@ -59,15 +60,16 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_tests_without_torch(given, arguments)
     limits = extension.Limits(arguments.load_seconds, arguments.test_seconds)
     results, statuses = [], []
-    for name in given:
+    for names in extension.group(given):
         try:
-            result = extension.matrix(name, versions, arguments.command,
+            result = extension.matrix(names, versions, arguments.command,
                                       arguments.python, limits)
         except CannotRun as error:
             if len(given) == 1:
                 raise
-            print(f"matrix: {error}", file=sys.stderr)
-            result = {"library": Path(name).name, "versions": {}, "error": str(error)}
+            library = " ".join(Path(name).name for name in names)
+            result = {"library": library, "versions": {},
+                      "error": f"{library}: {error}"}
         results.append(result)
         statuses.append(tell_sum(result))
     if arguments.json:
@@ -78,13 +80,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def tell_sum(result: dict) -> int:
-    """Print how many versions are good, and return the exit status."""
-    if "error" in result:
-        return 2
+    """Print how many versions are good, and what could not be tried. Return the exit
+    status."""
     rows = result["versions"]
     bad = [v for v, row in rows.items() if not row["good"]]
-    print(f"{len(rows) - len(bad)} of {len(rows)} versions" +
-          (f"; not {', '.join(bad)}" if bad else ""))
+    if rows:
+        print(f"{len(rows) - len(bad)} of {len(rows)} versions" +
+              (f"; not {', '.join(bad)}" if bad else ""))
+    if "error" in result:
+        print(f"matrix: {result['error']}", file=sys.stderr)
+        return 2
     return 1 if bad else 0
 
 

@@ -56,6 +56,12 @@ REASON = re.compile(
     r".*(?:undefined symbol|cannot open shared object|invalid ELF).*"
     r"|(?<=Exception in aoti_torch: ).+|(?<=what\(\):  ).+"
     r"|.*\b\w*(?:Error|Exception)\b: .+|.*(?:error:|Failed).*", re.M)
+# How Python code registers an op, or a kernel of one.
+IN_PYTHON = re.compile(r"\b(?:register_kernel|impl|define)\(")
+# The dispatch keys under which a kernel passes the call on, or has no data.
+NO_KERNEL = re.compile(
+    r"\w*Meta|Python\w*|PreDispatch|Functionalize|Named|Negative|Conjugate|ADInplace"
+    r"OrView|(?:Autocast|Autograd|FuncTorch|TESTING_ONLY)\w*")
 MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
 
 
@@ -71,30 +77,73 @@ class Limits:
 class Result:
     """What came of one library on one version."""
     ops: list[str] | None = None
-    kernels: list[str] = field(default_factory=list)  # the ops that have one
+    kernels: dict[str, list[str]] = field(default_factory=dict)  # the keys of each op
+    undefined: list[str] = field(default_factory=list)  # kernels without a schema
     refused: str = ""  # the loader's message
     without: list[str] = field(default_factory=list)  # what only a GPU needs
 
 
-def find_libraries(given: str, folder: Path) -> list[Path]:
-    """Return the file itself; those of a wheel, or of a folder such as a Hub variant;
-    what a folder's CMakeLists.txt makes."""
+@dataclass
+class Subject:
+    """What is tried together: the libraries that a user names, those of a wheel, or
+    those of a folder."""
+    libraries: list[Path] = field(default_factory=list)
+    wheel: Path | None = None
+    in_python: str = ""  # the text of its Python files that register ops or kernels
+    named: bool = False  # each library, by the user: so each registers something
+    unfit: list[str] = field(default_factory=list)  # why others cannot be tried
+
+
+def is_package(given: str) -> bool:
+    """Return whether it is a wheel, or a folder such as a Hub variant."""
     path = Path(given)
-    if path.is_dir() and not (path / "CMakeLists.txt").exists():
-        folder = path
-    elif path.suffix != ".whl" or not path.is_file():
-        return [find_library(given)]
-    else:
+    return path.suffix == ".whl" and path.is_file() or \
+        path.is_dir() and not (path / "CMakeLists.txt").exists()
+
+
+def group(given: list[str]) -> list[list[str]]:
+    """Return what is tried together: all libraries, and each package by itself."""
+    together = [name for name in given if not is_package(name)]
+    return [[name] for name in given if is_package(name)] + \
+        ([together] if together else [])
+
+
+def find_subject(given: list[str], folder: Path) -> Subject:
+    """Return the files themselves, and what a folder's CMakeLists.txt makes; or the
+    libraries of one wheel, which is unpacked into `folder`, or of another folder."""
+    if is_package(given[0]):
+        return find_package(Path(given[0]).resolve(), folder)
+    subject = Subject(named=True)
+    for name in given:
+        try:
+            library = find_library(name)
+            refuse_other_machine(library)
+            subject.libraries.append(library)
+        except CannotRun as error:
+            subject.unfit.append(str(error))
+    if not subject.libraries:
+        raise CannotRun("\n".join(subject.unfit))
+    return subject
+
+
+def find_package(path: Path, folder: Path) -> Subject:
+    subject = Subject(wheel=path if path.is_file() else None)
+    if path.is_file():
         try:
             with zipfile.ZipFile(path) as wheel:
                 wheel.extractall(folder)
         except DAMAGED_ZIP as error:
             raise CannotRun(f"{path.name} is damaged, or was cut off: {error}") \
                 from None
-    found = sorted(p for p in folder.rglob("*.so") if takes_of_libtorch(p))
-    if not found:
-        raise CannotRun(f"{given} holds no library that uses libtorch")
-    return found
+    place = folder if subject.wheel else path
+    subject.libraries = sorted(p for p in place.rglob("*.so") if takes_of_libtorch(p))
+    if not subject.libraries:
+        raise CannotRun(f"{path.name} holds no library that uses libtorch")
+    for library in subject.libraries:
+        refuse_other_machine(library)
+    texts = [p.read_text(errors="replace") for p in place.rglob("*.py") if p.is_file()]
+    subject.in_python = "\n".join(filter(IN_PYTHON.search, texts))
+    return subject
 
 
 def refuse_other_machine(library: Path) -> None:
@@ -135,7 +184,8 @@ def load(library: Path, version: str, stubs: Path, limits: Limits) -> Result:
     """Load a library on a version, and find its ops."""
     result = Result()
     said = ask([LOADING], library, version, stubs, limits.load, result.without)
-    result.ops, result.kernels = said.get("ops"), said.get("kernels", [])
+    result.ops, result.kernels = said.get("ops"), said.get("kernels", {})
+    result.undefined = said.get("undefined", [])
     result.refused = said.get("refused", "").replace(f"{library.parent}/", "")
     return result
 
@@ -286,64 +336,102 @@ def fetch(versions: list[str], with_python: bool) -> None:
               "download.pytorch.org answers; else 3 and 6 GB")
 
 
-def matrix(given: str, versions: list[str], command: list[str], with_python: bool,
-           limits: Limits) -> dict:
-    """Return what came of a library, a wheel or a folder on each version, and print
-    it."""
+def matrix(given: list[str], versions: list[str], command: list[str],
+           with_python: bool, limits: Limits) -> dict:
+    """Return what came of a wheel, a folder, or of libraries that are tried together
+    on each version, and print it."""
     versions = versions or in_order(*supported(), runtimes.installed())
-    result: dict = {"library": Path(given).name, "versions": {}}
+    result: dict = {"library": " ".join(Path(name).name for name in given),
+                    "versions": {}}
     with tempfile.TemporaryDirectory() as folder:
-        found = find_libraries(given, Path(folder, "wheel"))
-        for library in found:
-            refuse_other_machine(library)
+        subject = find_subject(given, Path(folder, "wheel"))
+        if subject.unfit:
+            result["error"] = "\n".join(subject.unfit)
         fetch(versions, with_python)
-        wheel = Path(given).resolve() if given.endswith(".whl") else None
         for version in versions:
             stubs = Path(folder, version)
             stubs.mkdir()
-            row: dict = {"libraries": {
-                p.name: vars(load(p, version, stubs, limits)) for p in found}}
-            row["without_kernel"] = find_without_kernel(row)
+            results = {name: load(path, version, stubs, limits)
+                       for name, path in name_apart(subject.libraries).items()}
+            row: dict = {"libraries": {n: vars(one) for n, one in results.items()},
+                         **judge(results, subject)}
             if command:
-                bin = python(version, wheel) if with_python else None
+                bin = python(version, subject.wheel) if with_python else None
                 row |= run_command(command, version, stubs, bin, limits)
-            loaded = not any(r["refused"] for r in row["libraries"].values())
-            row["ops"] = sum(len(r["ops"] or []) for r in row["libraries"].values())
-            row["good"] = bool(loaded and row["ops"] and not row["without_kernel"]
-                               and row.get("passed", True))
+            row["good"] = row.get("passed", True) and not any(
+                one.refused for one in results.values()) and not any(
+                row[fault] for fault in FAULTS)
             result["versions"][version] = row
             show(version, row)
     list_ops(result)
     return result
 
 
-def find_without_kernel(row: dict) -> list[str]:
-    """Return the ops that no library here has a kernel for."""
-    with_kernel = {op for r in row["libraries"].values() for op in r["kernels"]}
-    return [op for r in row["libraries"].values() for op in r["ops"] or []
-            if op not in with_kernel]
+def name_apart(libraries: list[Path]) -> dict[str, Path]:
+    """Return {name: library}; two of one name have their folder's before it."""
+    names = [path.name for path in libraries]
+    return {name if names.count(name) == 1 else "/".join(path.parts[-2:]): path
+            for name, path in zip(names, libraries)}
+
+
+FAULTS = {  # of what loads
+    "silent": "no op was registered. Did the linker drop the object file that does it?",
+    "without_kernel": "no kernel that computes, so that a call throws",
+    "without_schema": "kernels without a schema (name the library that has it too)"}
+
+
+def judge(results: dict[str, Result], subject: Subject) -> dict[str, list[str]]:
+    """Return the libraries and ops that have each of FAULTS, and what nobody here can
+    judge. What a library lacks another may have, or the Python of the package."""
+    loaded = {name: one for name, one in results.items() if not one.refused}
+    ops = {op for one in loaded.values() for op in one.ops or []}
+    computing = {op for one in loaded.values() for op, keys in one.kernels.items()
+                 if not all(map(NO_KERNEL.fullmatch, keys))}
+    undefined = {op for one in loaded.values() for op in one.undefined} - ops
+    silent = [name for name, one in loaded.items() if not (one.ops or one.kernels)]
+    mine = {op.partition("::")[0] for op in ops}
+    foreign = {op for op in undefined if mine and op.partition("::")[0] not in mine}
+    python = {op for op in ops - computing | undefined
+              if is_word(op, subject.in_python)}
+    return {"silent": silent if subject.named or len(silent) == len(loaded) else [],
+            "without_kernel": sorted(ops - computing - python),
+            "without_schema": sorted(undefined - foreign - python),
+            "in_python": sorted(python), "foreign": sorted(foreign - python)}
+
+
+def is_word(op: str, text: str) -> bool:
+    """Return whether a text has an op's name, without namespace and overload."""
+    name = op.partition("::")[2].partition(".")[0]
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}\b", text) is not None
 
 
 def show(version: str, row: dict) -> None:
     for name, one in row["libraries"].items():
         text = f"refused: {one['refused']}" if one["refused"] else \
             f"loads, {len(one['ops'])} ops"
+        if others := one["kernels"].keys() - set(one["ops"] or []):
+            text += f", kernels for {len(others)} of others"
         if one["without"] and not one["refused"]:
             text += f" (without {', '.join(one['without'])})"
         print(f"{version:<8}{name}: {text}")
-    if not row["ops"] and not any(r["refused"] for r in row["libraries"].values()):
-        print(f"{'':<8}FAILED: no op was registered. Did the linker drop the object "
-              "file that does it?")
-    if row["without_kernel"]:
-        print(f"{'':<8}FAILED: without a kernel, so that a call throws: "
-              f"{', '.join(row['without_kernel'][:4])}" + (
-                  " ..." if row["without_kernel"][4:] else ""))
+    for fault, text in FAULTS.items():
+        if names := row[fault]:
+            text += "" if names == list(row["libraries"]) else f": {shorten(names)}"
+            print(f"{'':<8}FAILED: {text}")
+    if row["in_python"]:
+        print(f"{'':<8}left to the package's Python: {shorten(row['in_python'])}")
+    if row["foreign"]:
+        print(f"{'':<8}left to who defines these ops: {shorten(row['foreign'])}")
     if row.get("passed"):
         last = row["output"].rpartition("\n")[2]
         print(f"{'':<8}the command passed: {last}")
     elif "passed" in row:
         print(f"{'':<8}the command FAILED: {row['failed']}")
         print("".join(f"{'':<10}{s}\n" for s in row["output"].splitlines()), end="")
+
+
+def shorten(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (" ..." if names[4:] else "")
 
 
 def list_ops(result: dict) -> None:

@@ -1,6 +1,6 @@
 """Loads a library into the libtorch that LD_LIBRARY_PATH has, as Python would,
-and prints as JSON the ops that it registered, and those that it has kernels for, or
-why it was refused. If it crashes, the line "libtorch said: " has libtorch's last error.
+and prints as JSON what it registered, or why it was refused. If it crashes, the line
+"libtorch said: " has libtorch's last error.
 
     loading.py LIBTORCH_CPU LIBRARY             all its functions are looked up
     loading.py LIBTORCH_CPU LIBRARY FUNCTION... these alone
@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 RTLD_LAZY, RTLD_NOW = 1, 2
 
@@ -23,51 +24,79 @@ class String(ctypes.Structure):  # std::string of libstdc++
 class Name(ctypes.Structure):  # c10::OperatorName
     _fields_ = [("name", String), ("overload", String)]
 
+    def __str__(self) -> str:
+        return ".".join(ctypes.string_at(part.data, part.size).decode()
+                        for part in (self.name, self.overload) if part.size)
+
 
 class Names(ctypes.Structure):  # std::vector<c10::OperatorName>
     _fields_ = [("begin", ctypes.c_void_p), ("end", ctypes.c_void_p),
                 ("capacity", ctypes.c_void_p)]
+
+    def __len__(self) -> int:
+        return ((self.end or 0) - (self.begin or 0)) // ctypes.sizeof(Name)
+
+    def __iter__(self) -> Iterator[Name]:
+        if self.begin:
+            yield from (Name * len(self)).from_address(self.begin)
+
+
+class Handle(ctypes.Structure):  # std::optional<c10::OperatorHandle>
+    _fields_ = [("op", ctypes.c_void_p), ("place", ctypes.c_void_p),
+                ("engaged", ctypes.c_bool)]
 
 
 # Of every libtorch from 2.9 to 2.15. No function of the C shim lists ops.
 DISPATCHER = "_ZN3c1010Dispatcher13realSingletonEv"
 ALL_OPS = "_ZN3c1010Dispatcher13getAllOpNamesEv"
 OPS_OF_KEY = "_ZN3c1010Dispatcher27getAllOpNamesForDispatchKeyENS_11DispatchKeyE"
+FIND_SCHEMA = "_ZN3c1010Dispatcher10findSchemaERKNS_12OperatorNameE"
+NAME_OF_KEY = "_ZN3c108toStringENS_11DispatchKeyE"
 LAST_ERROR = "torch_exception_get_what_without_backtrace"  # of a thread
-KEYS = 256  # more than there are in any
+KEYS = range(1, 256)  # more than there are in any
+UNKNOWN = "UNKNOWN_TENSOR_TYPE_ID"  # is no key
 
 
-def ops(torch) -> set[str]:
-    """Return the ops that have a schema."""
-    list_them = torch[ALL_OPS]
-    list_them.restype, list_them.argtypes = Names, [ctypes.c_void_p]
-    return read_names(list_them(dispatcher(torch)))
+def find_function(torch, name: str, result, *arguments):
+    function = torch[name]
+    function.restype, function.argtypes = result, arguments
+    return function
 
 
-def ops_with_kernels(torch) -> set[str]:
-    """Return the ops that have a kernel for any key."""
-    list_them = torch[OPS_OF_KEY]
-    list_them.restype = Names
-    list_them.argtypes = [ctypes.c_void_p, ctypes.c_uint16]
-    return {name for key in range(KEYS)
-            for name in read_names(list_them(dispatcher(torch), key))}
+def find_dispatcher(torch) -> int:
+    return find_function(torch, DISPATCHER, ctypes.c_void_p)()
 
 
-def dispatcher(torch) -> int:
-    find = torch[DISPATCHER]
-    find.restype = ctypes.c_void_p
-    return find()
+def list_ops(torch) -> Names:
+    """Return the ops that have a schema or a kernel."""
+    return find_function(torch, ALL_OPS, Names, ctypes.c_void_p)(
+        find_dispatcher(torch))
 
 
-def read_names(names: Names) -> set[str]:
-    def text(string):
-        return ctypes.string_at(string.data, string.size).decode()
+def has_schema(torch, name: Name) -> bool:
+    find = find_function(torch, FIND_SCHEMA, Handle, ctypes.c_void_p,
+                         ctypes.POINTER(Name))
+    return find(find_dispatcher(torch), ctypes.byref(name)).engaged
 
-    if not names.begin:
-        return set()
-    count = (names.end - names.begin) // ctypes.sizeof(Name)
-    return {".".join(filter(None, (text(n.name), text(n.overload))))
-            for n in (Name * count).from_address(names.begin)}
+
+def list_kernels(torch) -> dict[str, Names]:
+    """Return the ops that have a kernel for each dispatch key."""
+    list_them = find_function(torch, OPS_OF_KEY, Names, ctypes.c_void_p,
+                              ctypes.c_uint16)
+    name_of = find_function(torch, NAME_OF_KEY, ctypes.c_char_p, ctypes.c_uint16)
+    names = {key: name_of(key).decode() for key in KEYS}
+    return {name: list_them(find_dispatcher(torch), key)
+            for key, name in names.items() if name != UNKNOWN}
+
+
+def find_new(before: dict[str, Names], after: dict[str, Names]) -> dict[str, list[str]]:
+    """Return {op: the keys for which it has a kernel now}."""
+    kernels: dict[str, list[str]] = {}
+    for key, ops in after.items():
+        if len(ops) != len(before[key]):
+            for op in sorted(set(map(str, ops)) - set(map(str, before[key]))):
+                kernels.setdefault(op, []).append(key)
+    return kernels
 
 
 def say_last_error_in_a_crash(torch):
@@ -90,7 +119,7 @@ def say_last_error_in_a_crash(torch):
 def main() -> None:
     torch = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
     kept = say_last_error_in_a_crash(torch)  # noqa: F841
-    before = ops(torch)
+    before, kernels = set(map(str, list_ops(torch))), list_kernels(torch)
     process = ctypes.CDLL(None)
     process.dlopen.restype = ctypes.c_void_p
     process.dlerror.restype = ctypes.c_char_p
@@ -102,9 +131,12 @@ def main() -> None:
     elif not process.dlopen(os.fsencode(os.path.abspath(sys.argv[2])), mode):
         print(json.dumps({"refused": process.dlerror().decode()}), flush=True)
     else:
-        print(json.dumps({"ops": sorted(ops(torch) - before),
-                          "kernels": sorted(ops_with_kernels(torch) - before)}),
-              flush=True)
+        new = {str(name): has_schema(torch, name) for name in list_ops(torch)
+               if str(name) not in before}
+        print(json.dumps({
+            "ops": sorted(op for op, defined in new.items() if defined),
+            "undefined": sorted(op for op, defined in new.items() if not defined),
+            "kernels": find_new(kernels, list_kernels(torch))}), flush=True)
     os._exit(0)
 
 
