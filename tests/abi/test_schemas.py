@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -119,7 +120,55 @@ def test_a_library_without_declared_calls_could_not_be_checked():
     done = verify(ROOT / "build/release/solutions/03_stack_conventions"
                   "/libstack_conventions.so")
     assert done.returncode == 2
-    assert "declares no call" in done.stderr and "trace shows what" in done.stderr
+    assert "declares no call: it calls ops by name, but not through call_op.h or " \
+        "by_name.h. It holds the names aten::" in done.stderr
+    assert "trace shows what" in done.stderr
+
+
+def build_calling(library, *options):
+    """Build a library with a call that is right, in a list that others can see."""
+    done = compiler(
+        "-shared", "-fPIC", "-xc++", "-", "-o", library, f"-L{torch_root()}/lib",
+        "-ltorch_cpu", *options, code=DECLARED.format("Tensor(Tensor)").replace(
+            "aten::op", "aten::silu") + "void use(Tensor x) { wb::call<op>(x); }")
+    assert done.returncode == 0, done.stderr
+    return library
+
+
+def test_a_list_that_is_hidden(tmp_path):
+    """After strip nothing tells it from none, but the calls are there."""
+    (tmp_path / "script").write_text("{ local: *; };")
+    library = build_calling(tmp_path / "libhidden.so",
+                            f"-Wl,--version-script={tmp_path}/script")
+    done = verify(library)
+    assert done.returncode == 2
+    assert "libhidden.so hides its list of calls: let its linker script" in done.stderr
+    subprocess.run(["strip", library], check=True)
+    done = verify(library)
+    assert done.returncode == 2
+    assert "or by_name.h, or is stripped and hides its list" in done.stderr
+
+
+def test_a_wheel_whose_libraries_call_something_and_nothing(tmp_path):
+    from torch_stable_abi.libtorch import runtimes
+    library = build_calling(tmp_path / "liba.so")
+    silent = tmp_path / "libb.so"
+    done = compiler("-shared", "-fPIC", "-xc++", "-", "-o", silent, "-Wl,--no-as-"
+                    "needed", f"-L{torch_root()}/lib", "-ltorch_cpu", code="int i;")
+    assert done.returncode == 0, done.stderr
+    done = verify(silent)
+    assert done.returncode == 0, done.stderr
+    assert "libb.so calls no op by name: it does not take torch_call_" in done.stdout
+    wheel, file = tmp_path / "one-1-py3-none-any.whl", tmp_path / "schemas.json"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in library, silent:
+            archive.write(path, f"one/{path.name}")
+    done = verify(wheel, runtimes.installed(), "--json", file)
+    assert done.returncode == 0, done.stderr
+    assert "libb.so calls no op by name" in done.stdout
+    assert "1 of 1 fit" in done.stdout
+    assert [one["library"] for one in json.loads(file.read_text())["results"]] == [
+        "liba.so"]
 
 
 @pytest.mark.parametrize("order", [

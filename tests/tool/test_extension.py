@@ -12,11 +12,9 @@ import pytest
 
 import snippets
 from base.project import ROOT
-from torch_stable_abi.commands import schemas
 from torch_stable_abi.libtorch import extension, runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
-from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.projects import find_library
 
 MINE = runtimes.installed()
@@ -92,14 +90,16 @@ def test_a_library_that_is_refused(build, workbook):
     assert f"0 of 1 versions; not {MINE}" in done.stdout
 
 
-def test_a_library_that_never_ends_loading(build, tmp_path, monkeypatch):
-    library = build("#include <unistd.h>\n"
-                    "__attribute__((constructor)) static void wait() { sleep(999); }")
-    monkeypatch.setattr(extension.Limits, "load", 3)
-    result = extension.load(library, MINE, tmp_path, extension.Limits(load=3))
-    assert result.refused == "no end of loading it in 3 s"
-    with pytest.raises(CannotRun, match=f"libmatrix.so on libtorch {MINE}: no end of"):
-        schemas.ask_libtorch(library, MINE)
+@pytest.mark.parametrize("command", ["matrix", "schemas"])
+def test_a_library_that_never_ends_loading(build, workbook, command):
+    library = build(
+        "#include <unistd.h>\n"
+        'extern "C" __attribute__((visibility("default"))) void call_op_declared() {}\n'
+        "__attribute__((constructor)) static void wait() { sleep(999); }")
+    words = [MINE] if command == "matrix" else ["--torch", MINE]
+    done = workbook(command, library, "--load-seconds", "2", *words)
+    assert done.returncode == (1 if command == "matrix" else 2)
+    assert "no end of loading it in 2 s" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("command", ["matrix", "schemas"])

@@ -2,7 +2,10 @@
 
     ./workbook schemas LIBRARY                          on the versions that are here
     ./workbook schemas LIBRARY --torch all              on all of them
-    ./workbook schemas --print aten::sum.dim_IntList    a schema, and the call for it"""
+    ./workbook schemas --print aten::sum.dim_IntList    a schema, and the call for it
+
+LIBRARY is a file, a wheel, a Hub variant, or the folder of a CMakeLists.txt. Its calls
+go through call_op.h or by_name.h, which list them."""
 
 import argparse
 import json
@@ -13,10 +16,12 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from torch_stable_abi.commands.matrix import positive
 from torch_stable_abi.files import refuse_unwritable
 from torch_stable_abi.libtorch import extension, runtimes
 from torch_stable_abi.libtorch.versions import OLDEST, in_order, numbers, supported
 from torch_stable_abi.programs import CannotRun
+from torch_stable_abi.programs import run as run_program
 from torch_stable_abi.projects import find_library
 from torch_stable_abi.schemas import schema
 
@@ -32,14 +37,14 @@ def here() -> list[str]:
 
 
 def ask_libtorch(library: Path, version: str, others: list[Path] | None = None,
-                 ops: list[str] | None = None) -> dict:
+                 ops: list[str] | None = None, seconds: float = 0) -> dict:
     """Return the calls, and the schemas that a running libtorch has for them; of `ops`,
-    if any are given. `others` are loaded before."""
+    if any are given. `others` are loaded before, all in `seconds`."""
     words = [word for path in others or [] for word in ("--load", str(path))]
     words += [word for op in ops or [] for word in ("--op", op)]
     with tempfile.TemporaryDirectory() as stubs:
         said = extension.ask([ASK, *words], library, version, Path(stubs),
-                             extension.Limits.load, [], lambda: ["--lazy"])
+                             seconds or extension.Limits.load, [], lambda: ["--lazy"])
     if "refused" in said:
         raise CannotRun(f"{library.name} on libtorch {version}: {said['refused']}")
     return said
@@ -79,7 +84,8 @@ def compare(calls: list[str], found: dict[str, str], file) -> dict[str, list]:
     return result
 
 
-def check(library: Path, versions: list[str], others: list[Path] | None = None) -> dict:
+def check(library: Path, versions: list[str], others: list[Path] | None = None,
+          seconds: float = 0) -> dict:
     """{version: {call: problems}}, where each schema came from, and why a version could
     not be asked."""
     result: dict = {"library": library.name, "versions": {}, "sources": {},
@@ -87,7 +93,7 @@ def check(library: Path, versions: list[str], others: list[Path] | None = None) 
 
     def ask(version: str) -> dict:
         try:
-            return {**ask_libtorch(library, version, others),
+            return {**ask_libtorch(library, version, others, None, seconds),
                     "file": read_schemas(version)}
         except CannotRun as error:
             return {"error": str(error)}
@@ -105,15 +111,48 @@ def check(library: Path, versions: list[str], others: list[Path] | None = None) 
             "running": sum(1 for s in said["schemas"].values() if s),
             "native_functions.yaml": None if file is None else sum(
                 1 for c in said["calls"] if schema.name_of(c) in file)}
-    if not result["versions"]:
-        raise CannotRun("\n".join(dict.fromkeys(result["errors"].values())))
     return result
+
+
+SYMBOL = re.compile(r" (\w+) +(\w+) +(\w+) (call_op_declared|(?:aoti_)?torch_call_"
+                    r"dispatcher)(?:@\S+)?(?: \(\d+\))?$", re.M)
+
+
+def explain_no_list(library: Path) -> tuple[bool, str]:
+    """Return whether a library may call ops by name, and why there is no list of these
+    calls; an empty text if there is one, or if it is no library."""
+    done = run_program(["readelf", "-sW", library])
+    symbols = SYMBOL.findall(done.stdout)
+    lists = [(bind, place) for bind, _, place, name in symbols
+             if name == "call_op_declared"]
+    if done.returncode or any(bind != "LOCAL" and place != "UND"
+                              for bind, place in lists):
+        return True, ""
+    if lists:
+        return True, (f"{library.name} hides its list of calls: let its linker script "
+                      "leave call_op_declared visible")
+    if not symbols:
+        return False, (f"{library.name} calls no op by name: it does not take "
+                       "torch_call_dispatcher of libtorch")
+    doubt = "" if "'.symtab'" in done.stdout else ", or is stripped and hides its list"
+    return True, (f"{library.name} declares no call: it calls ops by name, but not "
+                  f"through call_op.h or by_name.h{doubt}{find_names(library)}.\n"
+                  "trace shows what it calls while it runs, and --print what a call "
+                  "passes")
+
+
+def find_names(library: Path) -> str:
+    """Return what in a library's text may be the name of an op."""
+    found = sorted({name.decode() for name in re.findall(
+        rb"(?<=\0)aten::\w+(?=\0)", library.read_bytes())})
+    return f". It holds the names {extension.shorten(found)}" if found else ""
 
 
 def show(result: dict) -> None:
     versions = list(result["versions"])
-    calls = list(result["versions"][versions[0]])
-    print(f"{result['library']} calls {len(calls)} ops by name")
+    calls = list(result["versions"][versions[0]]) if versions else []
+    if versions:
+        print(f"{result['library']} calls {len(calls)} ops by name")
     for call in calls:
         print(f"  {call}")
         texts: dict[str, list[str]] = {}  # problems: the versions that have them
@@ -130,6 +169,33 @@ def show(result: dict) -> None:
                f"{file} compared with native_functions.yaml as well"))
     for error in result["errors"].values():
         print(f"not compared: {error}")
+
+
+def check_libraries(libraries: list[Path], versions: list[str], others: list[Path],
+                    seconds: float) -> tuple[int, list[dict]]:
+    """Print what is wrong with the calls of each library. Return the exit status, and
+    the results."""
+    results, unlisted = list[dict](), list[str]()
+    for library in libraries:
+        calls, why = explain_no_list(library)
+        if not why:
+            results.append(check(library, versions, others, seconds))
+            show(results[-1])
+        elif calls:
+            unlisted.append(why)
+        else:
+            print(why)
+    errors = [error for result in results for error in result["errors"].values()]
+    if not any(result["versions"] for result in results) and errors + unlisted:
+        raise CannotRun("\n".join(dict.fromkeys(errors + unlisted)))
+    for why in unlisted:
+        print(f"not compared: {why}")
+    problems = [found for result in results for on in result["versions"].values()
+                for found in on.values()]
+    wrong = sum(map(bool, problems))
+    if results:
+        print(f"{len(problems) - wrong} of {len(problems)} fit")
+    return 1 if wrong else 2 if errors or unlisted else 0, results
 
 
 def print_schemas(names: list[str], versions: list[str], others: list[Path]) -> int:
@@ -165,14 +231,18 @@ def describe_call(text: str) -> list[str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ("exit status: 0 every call fits, 1 not, 2 a version could not be "
-                     "asked")
-    parser.add_argument("library", nargs="*", help="a shared library that uses "
-                        "call_op.h or by_name.h, or the folder of its CMakeLists.txt")
+                     "asked, or a library lists no call and may make some")
+    parser.add_argument("library", nargs="*", metavar="LIBRARY",
+                        help="which uses call_op.h or by_name.h")
     parser.add_argument("--torch", nargs="+", metavar="VERSION", default=[],
                         help="as 2.10.0, fetched if need be, or all; default: "
                              "the installed one and those fetched before")
     parser.add_argument("--load", action="append", default=[], metavar="LIBRARY",
                         help="load it before, for ops that it defines")
+    parser.add_argument("--load-seconds", type=positive, metavar="N",
+                        default=extension.Limits.load,
+                        help="that loading may take on each version (default: "
+                             "%(default)g)")
     parser.add_argument("--print", action="append", default=[], metavar="OP",
                         dest="ops", help="show the schema of an op such as "
                         "aten::sum.dim_IntList on each version, and the call by name")
@@ -196,24 +266,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         refuse_unwritable(Path(arguments.json), "--json")
     others = [find_library(other) for other in arguments.load]
-    library = None if arguments.ops else find_library(given[0])
-    for version in versions:
-        if not runtimes.whole(version):
-            print(f"Fetching torch {version}: 0.5 to 0.9 GB", file=sys.stderr)
-            runtimes.fetch(version)
-    if library is None:
-        return print_schemas([op if "::" in op else f"aten::{op}"
-                              for op in arguments.ops], versions, others)
-    result = check(library, versions, others)
-    show(result)
-    wrong = sum(1 for found in result["versions"].values()
-                for problems in found.values() if problems)
-    checked = sum(map(len, result["versions"].values()))
-    print(f"{checked - wrong} of {checked} fit" +
-          ("" if chosen else "; --torch all adds the versions that are "
-           "not here" if len(versions) < len(supported()) else ""))
+    with tempfile.TemporaryDirectory() as folder:
+        libraries = [] if arguments.ops else extension.find_subject(
+            given, Path(folder)).libraries
+        for version in versions:
+            if not runtimes.whole(version):
+                print(f"Fetching torch {version}: 0.5 to 0.9 GB", file=sys.stderr)
+                runtimes.fetch(version)
+        if arguments.ops:
+            return print_schemas([op if "::" in op else f"aten::{op}"
+                                  for op in arguments.ops], versions, others)
+        status, results = check_libraries(libraries, versions, others,
+                                          arguments.load_seconds)
+    if results and not chosen and len(versions) < len(supported()):
+        print("--torch all adds the versions that are not here")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(
-            {"schema": SHAPE, "tool": "torch-stable-abi schemas", **result},
+            {"schema": SHAPE, "tool": "torch-stable-abi schemas", "results": results},
             indent=1) + "\n")
-    return 1 if wrong else 2 if result["errors"] else 0
+    return status

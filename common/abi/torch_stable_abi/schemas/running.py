@@ -25,9 +25,7 @@ def find_declared(library) -> list[str]:
     try:
         list_them = library.call_op_declared
     except AttributeError:
-        sys.exit("the library declares no call: it exports no "
-                 "call_op_declared, as one that uses call_op.h or by_name.h does; "
-                 "trace shows what it calls while it runs")
+        sys.exit("the library declares no call")
     list_them(VISIT(lambda call: lines.append(call.decode())))
     return sorted(set(lines))
 
