@@ -198,25 +198,64 @@ def test_a_version_that_fails_does_not_end_the_others(library, monkeypatch):
     assert "none.so on libtorch" in result["errors"]["2.10.0"]
 
 
-def test_a_schema_is_printed_with_its_call(request, workbook):
+def print_ops(*ops):
     from torch_stable_abi.libtorch import runtimes
-    done = subprocess.run(
-        [sys.executable, ROOT / "common", "schemas", "--print", "sum.dim_IntList",
+    words = [word for op in ops for word in ("--print", op)]
+    return subprocess.run(
+        [sys.executable, ROOT / "common", "schemas", *words,
          "--torch", runtimes.installed()], text=True, capture_output=True)
+
+
+def test_a_schema_is_printed_with_its_call(request, workbook):
+    done = print_ops("sum.dim_IntList")
     assert done.returncode == 0, done.stderr
-    assert 'torch_call_dispatcher("aten::sum", "dim_IntList", slots,' in done.stdout
     assert "  slots[4], all of them given:\n    0  Tensor self\n" in done.stdout
     assert "    3  ScalarType? dtype=None\n  after the call slot 0 has Tensor\n" \
         in done.stdout
-    done = subprocess.run(
-        [sys.executable, ROOT / "common", "schemas", "--print", "aten::no_such_op",
-         "--torch", runtimes.installed()], text=True, capture_output=True)
+    done = print_ops("aten::no_such_op")
     assert done.returncode == 1 and "there is no op aten::no_such_op" in done.stdout
+    done = print_ops("aten::add.Tensor")
+    assert "    2  Scalar alpha=1  (cannot be passed by name)\n" in done.stdout
+    assert "  no call by name: a type of it cannot cross\n" in done.stdout
     if request.config.getoption("--record"):
         words = ["schemas", "--print", "aten::sum.dim_IntList", "--torch", "2.10.0",
                  "2.15.0"]
         (ROOT / "docs/results/print.txt").write_text(
             f"$ ./workbook {' '.join(words)}\n{workbook(*words).stdout}")
+
+
+PRINTED = {  # an op, and what its call uses
+    "aten::sum.dim_IntList": "Tensor self, std::optional<std::vector<int64_t>> dim",
+    "aten::topk": "Tensor self, int64_t k", "aten::max.dim": "Tensor self, int64_t dim",
+    "aten::linear": "Tensor input, Tensor weight", "aten::gelu": "Tensor self",
+    "aten::roll": "Tensor self, std::vector<int64_t> shifts",
+    "aten::unbind.int": "Tensor self", "aten::nan_to_num": "Tensor self",
+    "aten::native_layer_norm": "Tensor input, std::vector<int64_t> normalized_shape, "
+                               "std::optional<Tensor> weight, "
+                               "std::optional<Tensor> bias, double eps",
+    "aten::conv_transpose2d.input": "Tensor input, Tensor weight",
+    "aten::pad": "Tensor self, std::vector<int64_t> pad",
+    "aten::__and__.Tensor": "Tensor self, Tensor other",
+    "aten::_assert_async.msg": "Tensor self, std::string assert_msg",
+    "aten::randperm.generator": "int64_t n"}
+
+
+@pytest.mark.parametrize("header", ["call_op.h", "by_name.h"])
+def test_the_calls_that_are_printed_compile(header):
+    blocks = re.split(r"^\S+: .*\n", print_ops(*PRINTED).stdout, flags=re.M)[1:]
+    code = f'#include "{header}"\n#include <cmath>\nusing namespace wb;\n' \
+        "using torch::stable::Tensor; using torch::stable::Device;\n" \
+        "using namespace torch::headeronly;\n"
+    for number, (block, parameters) in enumerate(zip(
+            blocks, PRINTED.values(), strict=True)):
+        text = block[re.search("^  (inline|StableIValue) ", block, re.M).start():]
+        declaration, call = re.fullmatch(r"(.*\};\n)?(.+)", text, re.S).groups() \
+            if "OpDecl" in text else ("", text)
+        code += f"namespace n{number} {{\n{declaration}" \
+            f"void use({parameters}) {{\n{call}}}\n}}\n"
+    done = compiler("-fsyntax-only", "-Wno-unused", f"-I{ROOT}/docs/porting", "-xc++",
+                    "-", code=code)
+    assert done.returncode == 0, done.stderr + code
 
 
 CUDA = """

@@ -23,7 +23,7 @@ from torch_stable_abi.libtorch.versions import OLDEST, in_order, numbers, suppor
 from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.programs import run as run_program
 from torch_stable_abi.projects import find_library
-from torch_stable_abi.schemas import schema
+from torch_stable_abi.schemas import calling, schema
 
 ASK = Path(schema.__file__).with_name("running.py")
 SHAPE = 1  # of the JSON: a larger number, if a key is renamed or goes
@@ -212,21 +212,8 @@ def print_schemas(names: list[str], versions: list[str], others: list[Path]) -> 
             print(f"{' '.join(on)}: {text or f'there is no op {name}'}")
             status = status if text else 1
             if text:
-                print("\n".join(describe_call(text)))
+                print("".join(f"  {line}\n" for line in calling.describe(text)), end="")
     return status
-
-
-def describe_call(text: str) -> list[str]:
-    """Return the call by name of a schema: a slot for each argument, with its default,
-    and for each return."""
-    name, _, overload = schema.name_of(text).partition(".")
-    arguments, returns = schema.list_parts(text)
-    lines = [f'  torch_call_dispatcher("{name}", "{overload}", slots, '
-             "TORCH_ABI_VERSION)",
-             f"  slots[{max(len(arguments), len(returns))}], all of them given:"]
-    lines += [f"    {i}  {part}" for i, part in enumerate(arguments)]
-    lines += [f"  after the call slot {i} has {part}" for i, part in enumerate(returns)]
-    return lines or ["  no slot"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

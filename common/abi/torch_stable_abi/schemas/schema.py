@@ -17,6 +17,15 @@ class Types:
     names: tuple[str, ...] = ()  # of the arguments, for messages
 
 
+@dataclass(frozen=True)
+class Argument:
+    """An argument, or a return, with its name and its default as they are written."""
+    type: str
+    name: str
+    default: str | None = None
+    text: str = ""  # all of it
+
+
 def parse(text: str) -> Types:
     """Return the types of "(Tensor self, int[1]? dim=None, *, Tensor(a!) out) ->
     Tensor(a!)", with anything before the first parenthesis; types may stand alone."""
@@ -27,10 +36,11 @@ def parse(text: str) -> Types:
                  tuple(_name(a) for a in taken))
 
 
-def list_parts(text: str) -> tuple[list[str], list[str]]:
-    """Return the arguments of a schema, as they are written, and its returns."""
+def read(text: str) -> tuple[list[Argument], list[Argument]]:
+    """Return the arguments of a schema, and its returns."""
     arguments, returns = _halves(text[text.index("("):])
-    return [a for a in _split(arguments) if a != "*"], _split(returns)
+    return ([_argument(part) for part in _split(arguments) if part != "*"],
+            [_argument(part) for part in _split(returns)])
 
 
 def name_of(text: str) -> str:
@@ -217,6 +227,11 @@ def _split(text):
             start = i + 1
         depth += (c in "([") - (c in ")]") if not quote else 0
     return [p.strip() for p in [*parts, text[start:]] if p.strip()]
+
+
+def _argument(text):
+    default = text.partition("=")[2].strip() if "=" in text else None
+    return Argument(_type(text), _name(text), default, text)
 
 
 def _bare(argument):
