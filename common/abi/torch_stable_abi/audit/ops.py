@@ -177,10 +177,10 @@ def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
     found = kernel.shape
     if found is None or schema.find_fault(text):
         return
-    arguments, returns = schema.list_parts(text)
+    types = schema.parse(text)
     wrong = [f"{has} {what}{'s' * (has != 1)}, and the schema has {wants}"
-             for has, what, wants in ((found[0], "argument", len(arguments)),
-                                      (found[1], "return", len(returns)))
+             for has, what, wants in ((found[0], "argument", len(types.arguments)),
+                                      (found[1], "return", len(types.returns)))
              if has != wants and "..." not in text]
     for fault in wrong:
         name = f"{kernel.namespace}::{kernel.name}"

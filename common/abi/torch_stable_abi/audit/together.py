@@ -36,9 +36,13 @@ def _check_python(subject: Subject, registrations: list[Registrations],
         for op in found.ops:
             defined.setdefault(op.namespace, set()).add(op.name.partition(".")[0])
     unknown |= set(defined) if "" in defined else set()
-    unknown |= {n for n in defined for text in subject.python.values()
-                if re.search(rf"[\"\']{n}([\"\']|::)", text)}  # Python may define some
+    named = re.compile("[\"'](" + "|".join(map(re.escape, defined)) + ")(?=[\"']|::)")
+    unknown |= {found[1] for text in subject.python.values()  # which may define some
+                for found in named.finditer(text)}
+    known = [f"torch.ops.{n}" for n in defined if n not in unknown]
     for file, text in sorted(subject.python.items()):
+        if not subject.id and not any(name in text for name in known):
+            continue  # a large package has thousands, which take time to parse
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for namespace, name, line in sorted(_find_uses(ast.parse(text))):
                 if name and namespace in defined and namespace not in unknown and \

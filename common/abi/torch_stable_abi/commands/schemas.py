@@ -16,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch_stable_abi.commands.matrix import positive
+from torch_stable_abi.cli import positive
 from torch_stable_abi.files import refuse_unwritable
 from torch_stable_abi.libtorch import extension, runtimes
 from torch_stable_abi.libtorch.versions import OLDEST, in_order, numbers, supported
