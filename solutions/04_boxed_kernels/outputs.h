@@ -1,11 +1,13 @@
 // Tensors for results: without reading a size, so that they do for Meta too.
 #pragma once
 
-#include <torch/csrc/stable/library.h>
+#include "by_name.h"
+
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/Layout.h>
 #include <torch/headeronly/core/MemoryFormat.h>
-#include <torch/headeronly/util/shim_utils.h>
+#include <torch/headeronly/core/ScalarType.h>
 
 #include <cstdint>
 #include <optional>
@@ -23,33 +25,27 @@ inline Tensor as_contiguous(const Tensor& tensor) {
 //! [symbolic]
 // Under torch.compile a size is a symbol. To read it makes it a number, and the
 // graph would hold for this number alone. An op that is called by name keeps
-// symbols; chapter 05 calls ops so without a stack of one's own.
+// symbols.
 
 // The left half of the last dimension, a view: [..., 2d] -> [..., d].
 inline Tensor gate_view(const Tensor& input) {
-  namespace detail = torch::stable::detail;
-  StableIValue stack[] = {
-      detail::from(input), detail::from(int64_t{2}), detail::from(int64_t{-1})};
-  TORCH_ERROR_CODE_CHECK(
-      torch_call_dispatcher("aten::chunk", "", stack, TORCH_ABI_VERSION));
-  return detail::to<std::vector<Tensor>>(stack[0]).front();
+  static constexpr OpDecl<std::vector<Tensor>(Tensor, int64_t, int64_t)> chunk{
+      "aten::chunk", ""};
+  return call<chunk>(input, 2, -1).front();
 }
 
 // An uninitialised contiguous tensor of the sizes, dtype and device of `like`.
 inline Tensor empty_contiguous(const Tensor& like) {
-  using torch::headeronly::MemoryFormat;
-  namespace detail = torch::stable::detail;
-  const std::optional<MemoryFormat> format = MemoryFormat::Contiguous;
-  StableIValue stack[] = {
-      detail::from(like),
-      detail::from(std::nullopt), // dtype
-      detail::from(std::nullopt), // layout
-      detail::from(std::nullopt), // device
-      detail::from(std::nullopt), // pin_memory
-      detail::from(format)};
-  TORCH_ERROR_CODE_CHECK(
-      torch_call_dispatcher("aten::empty_like", "", stack, TORCH_ABI_VERSION));
-  return detail::to<Tensor>(stack[0]);
+  static constexpr OpDecl<Tensor(
+      Tensor,
+      std::optional<torch::headeronly::ScalarType>,
+      std::optional<torch::headeronly::Layout>,
+      std::optional<torch::stable::Device>,
+      std::optional<bool>, // pin_memory
+      std::optional<torch::headeronly::MemoryFormat>)>
+      empty_like{"aten::empty_like", ""};
+  return call<empty_like>(
+      like, {}, {}, {}, {}, torch::headeronly::MemoryFormat::Contiguous);
 }
 //! [symbolic]
 

@@ -4,8 +4,8 @@
 #include "arguments.h"
 #include "checked_box.h"
 #include "op_kind.h"
+#include "outputs.h"
 #include "registration.h"
-#include "symbolic.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>

@@ -32,8 +32,8 @@ Tensor add_scaled(const Tensor& input, const Tensor& other, double alpha) {
       TensorInfo(other),
       info,
       info.sizes.empty() ? 1 : info.sizes.back());
-  const Tensor a = torch::stable::contiguous(input);
-  const Tensor b = torch::stable::contiguous(other);
+  const Tensor a = as_contiguous(input);
+  const Tensor b = as_contiguous(other);
   Tensor out = empty_contiguous(input);
   dispatch(a.scalar_type(), [&](auto zero) {
     using T = decltype(zero);

@@ -3,31 +3,34 @@
 //   inline constexpr OpDecl<Tensor(Tensor, Tensor)> mul{"aten::mul", "Tensor"};
 //   const Tensor y = call<mul>(x, w);
 // `./workbook schemas` compares each declaration with the op that libtorch has.
-// If an argument cannot be converted, those before it leak; chapter 05's
-// call_op.h, which is used in the same way, releases them.
+// For many calls, and for strings, take chapter 05's call_op.h, which is used
+// in the same way: if an argument cannot be converted, it releases those before
+// it. They leak here, as a string does with the headers of 2.10 to 2.13.
 #pragma once
+
+#include "error_text.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/util/Exception.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
-
-// Why this thread's last call failed. Where libtorch has no such function, up
-// to 2.12, its address is null, and libtorch writes the reason to stderr.
-extern "C" __attribute__((weak)) const char*
-torch_exception_get_what_without_backtrace();
 
 #pragma GCC visibility push(hidden) // each library lists its own calls
 namespace wb {
 
 // clang-format off
 //! [types]
-// Names a type as a schema does; int, float and Scalar have no name here.
+// text_of names a type as a schema does. There is none for int, float and
+// Scalar, which no slot has.
 template <typename T> struct Type {};
 inline std::string text_of(Type<void>) { return "()"; }
 inline std::string text_of(Type<bool>) { return "bool"; }
@@ -71,7 +74,7 @@ std::tuple<R, More...> take(StableIValue* slots, Type<std::tuple<R, More...>>) {
 }
 
 //! [call]
-struct Declared { // enters the list when the library is loaded
+struct Declared { // enters the library's list when the library is loaded
   std::string (*text)();
   const Declared* next = std::exchange(first, this);
   static inline const Declared* first = nullptr;
@@ -99,8 +102,7 @@ struct Call<op, OpDecl<R(Args...)>> {
         torch::stable::detail::from(args)...};
     const AOTITorchError code =
         torch_call_dispatcher(op.name, op.overload, slots, TORCH_ABI_VERSION);
-    const auto reason = torch_exception_get_what_without_backtrace;
-    STD_TORCH_CHECK(code == 0, op.name, ": ", reason ? reason() : "see stderr");
+    STD_TORCH_CHECK(code == TORCH_SUCCESS, op.name, ": ", error_text());
     return take(slots, Type<R>());
   }
 };
@@ -111,7 +113,8 @@ inline constexpr Call<op> call{};
 } // namespace wb
 #pragma GCC visibility pop
 
-// Calls visit("aten::mul.Tensor(Tensor, Tensor) -> Tensor") for each call.
+// Calls visit("aten::mul.Tensor(Tensor, Tensor) -> Tensor") for each op that
+// this library calls by name.
 extern "C" __attribute__((visibility("default"), used)) inline void
 call_op_declared(void (*visit)(const char* call)) {
   for (auto* call = wb::Declared::first; call != nullptr; call = call->next) {
