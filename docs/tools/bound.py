@@ -128,8 +128,8 @@ def main() -> None:
         compiler = [
             "g++", "-std=c++17", "-O3", "-fopenmp-simd", "-fno-trapping-math",
             "-march=x86-64-v4", f"-I{kernels}/activation_cpu",
-            f"-I{kernels}/torch-ext", "-isystem", torch_root() / "include", source,
-            "-o"]
+            f"-I{kernels}/activation_cpu/core", f"-I{kernels}/torch-ext",
+            "-isystem", torch_root() / "include", source, "-o"]
         run(*compiler, f"{folder}/bound.s", "-S")
         run(*compiler, f"{folder}/bound")
         assembly = Path(folder, "bound.s").read_text()

@@ -5,7 +5,7 @@
 #include "bench/bench.h"
 #include "bench/callgrind.h"
 
-#include "04_boxed_kernels/checks.h"
+#include "04_boxed_kernels/core/checks.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>

@@ -12,7 +12,7 @@ from torch_stable_abi.libtorch.installed import torch_root
 
 SOLUTION = find_chapter("04").solution
 HEAD = f"""
-#include "{SOLUTION}/by_name.h"
+#include "{SOLUTION}/core/by_name.h"
 using namespace wb;
 using torch::stable::Tensor;
 """

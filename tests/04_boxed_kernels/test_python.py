@@ -369,7 +369,7 @@ def compiled(tmp_path, kernel):
     file.write_text(KERNEL.format(kernel=kernel))
     return subprocess.run(
         ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-         "-DTORCH_TARGET_VERSION=0x020a000000000000", "-I", CHAPTER.solution,
+         "-DTORCH_TARGET_VERSION=0x020a000000000000", "-I", CHAPTER.solution / "core",
          "-isystem", torch_root() / "include", file],
         text=True, capture_output=True)
 

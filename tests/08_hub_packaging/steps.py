@@ -158,7 +158,7 @@ def test_08_3_symbols_that_every_linux_has(library, dynamic_symbols, look_at):
     look_at("CMakeLists.txt", "static-libstdc++")
     assert "libstdc++.so.6" in needed, \
         "libstdc++ is inside, beside torch's copy: this one asks for newer symbols"
-    look_at("torch-ext/portable.cpp")
+    look_at("torch-ext/core/portable.cpp")
     too_new = find_too_new(dynamic_symbols)
     asked = "; ".join(f"{demangle([name])} of {version}"
                       for name, version in too_new[:3])
@@ -201,10 +201,10 @@ def test_08_3_a_hidden_flag_that_is_safe(build, source, library, contents, look_
     """the flag of glibc's is hidden, is safe, and is there whoever compiles it
 
     Others would find what is the library's own, or it is one machine's alone."""
-    look_at("torch-ext/portable.cpp")
+    look_at("torch-ext/core/portable.cpp")
     assert "__libc_single_threaded" not in contents.exports, \
         "__libc_single_threaded is visible: others, who look for glibc's, find it"
-    file = source / "torch-ext/portable.cpp"
+    file = source / "torch-ext/core/portable.cpp"
     assert "hidden" in re.sub(r"//.*", "", file.read_text()), \
         "__libc_single_threaded is hidden by this build's flags alone: say it beside " \
         "the variable, for builds without -fvisibility=hidden"
@@ -227,7 +227,7 @@ def test_08_3_what_is_visible(library, contents, look_at):
     shown = set(shown) - {module, "__bss_start", "_edata", "_end"}
     assert not shown, \
         f"{demangle(sorted(shown)[:1])} is visible, and others may take it for theirs"
-    look_at("torch-ext/portable.cpp")
+    look_at("torch-ext/core/portable.cpp")
     inside = [name for name in contents.exports if re.search(
         r"basic_[io]?stringstream.*(?<!C1Ev)(?<!C2Ev)$", name)]
     assert inside == [], \

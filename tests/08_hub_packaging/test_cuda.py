@@ -62,10 +62,12 @@ def test_launches_on_a_pretended_gpu(tmp_path):
     package, torch = CHAPTER.solution, torch_root()
     passes(nvcc.find(), "-std=c++17", "-arch=sm_90", "-cudart", "none",
            "-Xcompiler", "-fPIC", "-I", package / "torch-ext",
+           "-I", package / "torch-ext/core",
            "-c", package / "activation_cuda/activation.cu",
            "-o", tmp_path / "kernels.o")
     passes("g++", "-std=c++20", "-Wall", "-Wextra", "-rdynamic", "-I", package,
            "-I", package / "torch-ext",
+           "-I", package / "torch-ext/core",
            "-isystem", torch / "include", ROOT / "tests/08_hub_packaging/launch.cpp",
            tmp_path / "kernels.o", torch / "lib/libtorch_cpu.so",
            f"-Wl,-rpath,{torch / 'lib'}", "-ldl", "-o", tmp_path / "launch")

@@ -17,7 +17,7 @@ from torch_stable_abi.migration import OPS
 from torch_stable_abi.programs import CannotRun
 
 HEAD = f"""
-#include "{ROOT}/solutions/04_boxed_kernels/by_name.h"
+#include "{ROOT}/solutions/04_boxed_kernels/core/by_name.h"
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/headeronly/core/Layout.h>

@@ -145,7 +145,7 @@ def test_an_earlier_step_that_fails_comes_before_one_to_do(implementation, capsy
 def test_of_two_steps_that_fail_the_current_one_is_to_be_edited(
         implementation, capsys):
     mine = implementation("04")
-    mine.replace("checks.h", "sizes.back() == last &&",
+    mine.replace("core/checks.h", "sizes.back() == last &&",
                  "sizes.back() != last &&")
     said = told(mine, "04.6", capsys)
     assert said.startswith("04.6 ")

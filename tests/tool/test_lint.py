@@ -39,7 +39,7 @@ def first_in(chapter):
 def test_clang_tidy(chapter):
     build = ROOT / "build/release/solutions" / chapter.name
     lint("clang-tidy", "--quiet", "-p", build, *first_in(chapter), "--",
-         "-std=c++17", *(f"-I{folder}" for folder in chapter.solution.iterdir()
+         "-std=c++17", *(f"-I{folder}" for folder in chapter.solution.rglob("*")
                          if folder.is_dir()), "-isystem", f"{torch_root()}/include",
          "-DTORCH_TARGET_VERSION=0x020a000000000000",
          "-DTORCH_EXTENSION_NAME=activation")

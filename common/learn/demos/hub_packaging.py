@@ -58,7 +58,7 @@ def _build(version: str, id: str, say: Callable[[str], None]) -> None:
     flags = [f"-DID={id}", f"-DSLOPE={SLOPES[version]}"]
     say(f"$ c++ -shared {' '.join(flags)} leaky.cpp  # {version}")
     done = run(["c++", "-shared", "-fPIC", "-std=c++17", "-fvisibility=hidden",
-                *flags, f"-I{HEADERS}",
+                *flags, f"-I{HEADERS}", f"-I{HEADERS}/core",
                 "-DTORCH_TARGET_VERSION=0x020a000000000000",
                 "-isystem", torch_root() / "include", SOURCES / "leaky.cpp",
                 "-o", folder / f"{id}.abi3.so",

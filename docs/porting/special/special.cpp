@@ -1,5 +1,5 @@
 // Ops whose ports need a second look: docs/port_python.md.
-#include "../../../solutions/04_boxed_kernels/by_name.h"
+#include "../../../solutions/04_boxed_kernels/core/by_name.h"
 
 #include <torch/csrc/stable/ops.h>
 #include <torch/headeronly/core/MemoryFormat.h>
