@@ -23,6 +23,18 @@ def made(workbook, number, folder):
     return folder
 
 
+@pytest.mark.parametrize("number", ["04", "07", "08"])
+def test_little_is_to_be_replaced(workbook, number, tmp_path):
+    """A bare template that gets another op: no file goes, and few are edited."""
+    folder = made(workbook, number, tmp_path / "mine")
+    of_the_op = [path for path in folder.rglob("*") if path.is_file() and
+                 path.suffix in (".cpp", ".cu", ".h", ".py") and
+                 "add_scaled" in path.read_text()]
+    lines = sum(1 if path.match("python/*/*") else  # that with the op's name
+                len(path.read_text().splitlines()) for path in of_the_op)
+    assert len(of_the_op) <= 6 and lines <= 250, (lines, of_the_op)
+
+
 @pytest.mark.full
 def test_the_core_of_04(workbook, tmp_path):
     folder = made(workbook, "04", tmp_path / "mine")

@@ -17,7 +17,6 @@ from pathlib import Path
 from base.project import ROOT
 from base.requirements import lock_files
 from base.sheets import Chapter, chapters, find_chapter, source_files
-from torch_stable_abi.files import read_toml
 from torch_stable_abi.programs import CannotRun
 
 # With dashes for its _ the Hub takes it too, which wants two characters.
@@ -36,7 +35,22 @@ OF_CPP = set(
 
 OF_PROJECTS = set("build dist docs setup src tests".split())
 
-BARE = ROOT / "common/upkeep/bare"
+BARE = ROOT / "common/upkeep/bare"  # one small op for each template
+
+# The files of a template's own ops, and what they alone need.
+OF_ITS_OPS = {
+    "04": ["silu*", "swiglu.h", "widen_narrow.h", "tests/test_silu_and_mul.py"],
+    "07": ["silu*", "backward.h", "widen_narrow.h", "tests/test_silu_and_mul.py"],
+    "08": ["activation_cpu/*.*", "activation_cuda/*", "widen_narrow.h",
+           "arguments.h", "op_kind.h", "rows.h", "compat.h", "cuda_inputs.h",
+           "layers.py", "reference.py", "test_activation.py", "test_pytorch.py",
+           "benchmarks/*"]}
+# What the small op has from other templates.
+OF_OTHERS = {
+    "04": {},
+    "07": {"cuda_activation_kernel.cpp": BARE / "04/boxed_kernels.cpp"},
+    "08": {"torch-ext/core/dispatch.h":
+           ROOT / "solutions/04_boxed_kernels/core/dispatch.h"}}
 
 
 def templates() -> list:
@@ -81,20 +95,13 @@ def texts(chapter: Chapter, bare: bool) -> dict[str, str]:
                           chapter.solution / "README.md"]}
     if not bare:
         return found
-    rules = read_toml(BARE / "bare.toml")
-    if chapter.number not in rules:
-        raise CannotRun(f"template {chapter.number} cannot be bare; these can: "
-                        + ", ".join(rules))
-    rule = rules[chapter.number]
     for path in list(found):
-        if any(Path(path).match(pattern) for pattern in rule["remove"]):
+        if any(Path(path).match(files) for files in OF_ITS_OPS[chapter.number]):
             del found[path]
-    for change in rule["change"]:
-        old = found[change["file"]]
-        assert old.count(change["old"]) == 1, change
-        found[change["file"]] = old.replace(change["old"], change["new"])
-    for path, source in rule.get("carry", {}).items():
-        found[path] = (ROOT / source).read_text()
+        elif path.startswith("python/"):  # which names the op with a gradient
+            found[path] = found[path].replace("silu_and_mul", "add_scaled")
+    found |= {path: source.read_text()
+              for path, source in OF_OTHERS[chapter.number].items()}
     overlay = BARE / chapter.number
     found |= {str(path.relative_to(overlay)): path.read_text()
               for path in overlay.rglob("*") if path.is_file()}
@@ -151,8 +158,11 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
         part.rename(target)
     commands = re.findall(
         r"```sh\n(.*?)```", (target / "README.md").read_text(), re.S)[0]
-    print(f"{target} is made: {len(source_files(target))} files, with the "
-          f"workbook's MIT license.\n\n  cd {shlex.quote(str(target))}")
+    files = [path for path in target.rglob("*") if path.is_file()]
+    lines = sum(path.read_text().count("\n") for path in files)
+    print(f"{target} is made: {len(files)} files, {lines} lines.\n"
+          "LICENSE is the workbook's, MIT: put yours in its place.\n\n"
+          f"  cd {shlex.quote(str(target))}")
     print("".join(f"  {line}\n" for line in commands.splitlines()), end="")
 
 

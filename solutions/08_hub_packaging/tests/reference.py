@@ -17,12 +17,12 @@ def _fatrelu(x, threshold=0.0):  # 0 for NaN
     return torch.where(x > threshold, x, torch.zeros_like(x))
 
 
-def _halves(activation, swapped=False):
+def _halves(function, swapped=False):
     def call(x, *numbers):
         gate, up = x.chunk(2, -1)
         if swapped:
             gate, up = up, gate
-        return activation(gate, *numbers) * up
+        return function(gate, *numbers) * up
     return call
 
 

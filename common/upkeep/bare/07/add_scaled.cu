@@ -5,6 +5,18 @@
 #include "launch.h"
 
 namespace wb {
+namespace {
+
+struct AddScaled {
+  float alpha;
+
+  template <typename Math>
+  __device__ float operator()(Math, float x, float y) const {
+    return x + alpha * y;
+  }
+};
+
+} // namespace
 
 const char* launch_add_scaled(
     Dtype dtype, const Rows& rows, float alpha, void* stream) {

@@ -1,7 +1,16 @@
 """The op, against PyTorch's own."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from kernels import (
+    LocalLayerRepository,
+    Mode,
+    kernelize,
+    use_kernel_forward_from_hub,
+    use_kernel_mapping,
+)
 
 
 @pytest.mark.kernels_ci
@@ -33,5 +42,23 @@ def test_it_compiles_to_one_graph(activation):
     torch.testing.assert_close(compiled(x, x), 2 * x)
 
 
+def test_the_layer_replaces_a_models_own(activation):
+    @use_kernel_forward_from_hub("AddScaled")
+    class Layer(torch.nn.Module):
+        alpha = 0.5
+
+        def forward(self, x, y):
+            raise AssertionError("it was not replaced")
+
+    repository = LocalLayerRepository(
+        Path(activation.__file__).parent, layer_name="AddScaled")
+    mapping = {"AddScaled": {"cpu": {Mode.TRAINING: repository}}}
+    with use_kernel_mapping(mapping, inherit_mapping=False):
+        model = kernelize(Layer(), mode=Mode.TRAINING, device="cpu",
+                          use_fallback=False)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(model(x, x), 1.5 * x)
+
+
 def test_public_names(activation):
-    assert activation.__all__ == ["add_scaled"]
+    assert activation.__all__ == ["add_scaled", "layers"]

@@ -2,7 +2,7 @@
 
 import torch
 
-from . import _autograd  # noqa: F401
+from . import _autograd, layers  # noqa: F401
 from ._ops import ops
 
 
@@ -13,4 +13,4 @@ def add_scaled(
     return ops.add_scaled(x, y, alpha)
 
 
-__all__ = ["add_scaled"]
+__all__ = ["add_scaled", "layers"]
