@@ -1,7 +1,9 @@
 """new --bare: the core of a template builds alone, and its op can be replaced
 by changing one file of C++ and one test."""
 
+import hashlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -33,6 +35,37 @@ def test_little_is_to_be_replaced(workbook, number, tmp_path):
     lines = sum(1 if path.match("python/*/*") else  # that with the op's name
                 len(path.read_text().splitlines()) for path in of_the_op)
     assert len(of_the_op) <= 6 and lines <= 250, (lines, of_the_op)
+
+
+def test_core_is_brought_up_to_date(workbook, tmp_path):
+    """What was not edited is written, what was is left, with what to change."""
+    folder = made(workbook, "08", tmp_path / "mine")
+    old, edited, gone = (folder / "torch-ext/core" / name for name in (
+        "sizes.h", "checks.h", "dispatch.h"))
+    now = {path: path.read_text() for path in (old, edited, gone)}
+    record = json.loads((folder / ".core.json").read_text())
+    old.write_text("// of an older template\n")
+    record["files"]["torch-ext/core/sizes.h"] = hashlib.sha256(
+        old.read_bytes()).hexdigest()
+    edited.write_text(now[edited].replace("namespace my_ops {", "namespace mine {"))
+    record["files"]["torch-ext/core/checks.h"] = "another"
+    gone.unlink()
+    del record["files"]["torch-ext/core/dispatch.h"]  # older ones had none
+    (folder / ".core.json").write_text(json.dumps(record))
+
+    done = workbook("new", "--update", folder)
+    assert done.returncode == 0, done.stderr
+    assert "sizes.h is updated" in done.stdout and "dispatch.h is new" in done.stdout
+    assert "-namespace mine {\n+namespace my_ops {" in done.stdout
+    assert old.read_text() == now[old] and gone.read_text() == now[gone]
+    assert "namespace mine" in edited.read_text()
+    again = workbook("new", "--update", folder)
+    assert again.stdout.count("\n") == 1 and record["version"] in again.stdout
+
+
+def test_a_folder_that_new_did_not_make_is_refused(workbook, tmp_path):
+    done = workbook("new", "--update", tmp_path)
+    assert done.returncode == 2 and "has no .core.json" in done.stderr
 
 
 @pytest.mark.full

@@ -2,7 +2,9 @@
 
 Everything is renamed: files, library, package, the namespace of its ops and that
 of its C++ code. With --bare it has the core alone, and one op of two inputs to
-be replaced by yours."""
+be replaced by yours.
+
+    ./workbook new --update DIR    core/ of such a project, as it is now"""
 
 import argparse
 import keyword
@@ -11,6 +13,7 @@ import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from base.project import ROOT
 from base.requirements import lock_files
 from base.sheets import Chapter, chapters, find_chapter, source_files
 from torch_stable_abi.programs import CannotRun
+from upkeep import updating
 
 # With dashes for its _ the Hub takes it too, which wants two characters.
 NAME = re.compile(r"(?=..)[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -108,13 +112,36 @@ def texts(chapter: Chapter, bare: bool) -> dict[str, str]:
     return found
 
 
+def make_rename(chapter: Chapter, name: str) -> Callable[[str], str]:
+    """Return a function that puts the project's name in place of the template's."""
+    old, = re.findall(r"^project\((\w+)", (
+        chapter.solution / "CMakeLists.txt").read_text(), re.M)
+    # Not in "activations", nor where another project's name is meant. What
+    # stands before the name says whose name it is.
+    word = re.compile(rf'(^name = "|your-name/)?'
+                      rf"(?<!kernels-community/){old}(?!s\b)", re.M)
+
+    def rename(text: str) -> str:
+        text = word.sub(
+            lambda m: m[1] + hub_name(name) if m[1] else name, text)
+        text = text.replace(old.upper(), name.upper())
+        # The ops' namespace, and that of the C++ code.
+        return re.sub(r"\bwb(\d\d)?\b", name, text)
+
+    return rename
+
+
+def make_files(chapter: Chapter, name: str, bare: bool) -> dict[str, str]:
+    """Return the files of a project from a template, by their paths."""
+    rename = make_rename(chapter, name)
+    return {rename(path): rename(text) for path, text in texts(chapter, bare).items()}
+
+
 def new(name: str, number: str, folder: str | None, bare: bool) -> None:
     chapter = find_chapter(number.zfill(2))
     if chapter not in templates():
         raise CannotRun(f"chapter {chapter.number} is no template; these are: "
                         + ", ".join(c.number for c in templates()))
-    old, = re.findall(r"^project\((\w+)", (
-        chapter.solution / "CMakeLists.txt").read_text(), re.M)
     reason = why_not(name)
     if reason is not None:
         raise CannotRun(f"{name!r} cannot be the name of a package: {reason}")
@@ -128,18 +155,6 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
         raise CannotRun(f"{target} is there already; name another folder: "
                         f"./workbook new {name} --from {chapter.number} DIR")
 
-    # Not in "activations", nor where another project's name is meant. What
-    # stands before the name says whose name it is.
-    word = re.compile(rf'(^name = "|your-name/)?'
-                      rf"(?<!kernels-community/){old}(?!s\b)", re.M)
-
-    def rename(text: str) -> str:
-        text = word.sub(
-            lambda m: m[1] + hub_name(name) if m[1] else name, text)
-        text = text.replace(old.upper(), name.upper())
-        # The ops' namespace, and that of the C++ code.
-        return re.sub(r"\bwb(\d\d)?\b", name, text)
-
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryDirectory(dir=target.parent).cleanup()
@@ -149,10 +164,14 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
     with tempfile.TemporaryDirectory(
             prefix=f".{target.name}-", dir=target.parent) as scratch:
         part = Path(scratch, target.name)  # whole or not at all
-        for path, text in texts(chapter, bare).items():
-            copy = part / rename(path)
+        made = make_files(chapter, name, bare)
+        for path, text in made.items():
+            copy = part / path
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(rename(text))
+            copy.write_text(text)
+        if core := updating.list_core(made):
+            updating.write_record(part, {"template": chapter.number, "bare": bare,
+                                         "name": name}, core)
         (part / "LICENSE").write_text((ROOT / "LICENSE").read_text())
         (part / ".gitignore").write_text("build/\ndist/\n__pycache__/\n")
         part.rename(target)
@@ -166,9 +185,21 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
     print("".join(f"  {line}\n" for line in commands.splitlines()), end="")
 
 
+def update(folder: Path) -> None:
+    record = updating.read_record(folder)
+    core = updating.list_core(make_files(
+        find_chapter(record["template"]), record["name"], record["bare"]))
+    said = updating.update(folder, record, core)
+    updating.write_record(folder, {key: record[key] for key in (
+        "template", "bare", "name")}, core)
+    print("\n".join([*said, f"{folder}: core/ of template {record['template']}, from "
+                     f"version {record['version']} to "
+                     f"{updating.find_version(core)}"]))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="as my_kernels")
-    parser.add_argument("--from", dest="template", metavar="NN", required=True,
+    parser.add_argument("name", nargs="?", metavar="NAME", help="as my_kernels")
+    parser.add_argument("--from", dest="template", metavar="NN",
                         help=", ".join(f"{c.number} ({c.title})"
                                        for c in templates()))
     parser.add_argument("--bare", action="store_true",
@@ -177,8 +208,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                                  path.name for path in BARE.glob("[0-9]*"))))
     parser.add_argument("folder", nargs="?", metavar="DIR",
                         help="that is made; default: NAME")
+    parser.add_argument("--update", type=Path, metavar="DIR",
+                        help="of a project that was made so: write what has changed "
+                             "in core/ since, but for files that you have edited")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    new(arguments.name, arguments.template, arguments.folder, arguments.bare)
+    if arguments.update:
+        update(arguments.update)
+    elif arguments.name is None or arguments.template is None:
+        raise CannotRun("say a name and a template, as in "
+                        "./workbook new my_kernels --from 04")
+    else:
+        new(arguments.name, arguments.template, arguments.folder, arguments.bare)
     return 0
