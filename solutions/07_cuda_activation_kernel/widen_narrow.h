@@ -1,6 +1,6 @@
 // The element types to and from what is computed in, without a branch, so that
-// a loop over them vectorises. Bit for bit what the types' own conversions
-// give.
+// a loop over them vectorises. Each result has the bits of the type's own
+// conversion.
 #pragma once
 
 #include <torch/headeronly/util/BFloat16.h>

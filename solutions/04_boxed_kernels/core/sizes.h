@@ -1,4 +1,4 @@
-// Sizes of tensors: as text, and those of silu_and_mul's result.
+// Sizes of tensors: as text, and those of a result with half of the columns.
 #pragma once
 
 #include <torch/headeronly/util/Exception.h>
