@@ -58,5 +58,16 @@ FAULTS = {  # what is said: the code, and options; None: not linked to libtorch
                  "torch_get_current_cuda_blas_handle")),),
     "warn rpath RPATH lib is sought in the current folder": (
         "int f;", "-Wl,-rpath,lib"),
+    "FAIL instrumented was built with a sanitizer: it needs libasan": (
+        "int f;", "-fsanitize=address"),
+    "warn instrumented was built with --coverage": (
+        "int f() { return 1; }", "--coverage"),
+    "warn fast-math was linked with -ffast-math": (  # as GCC 12 links crtfastmath.o
+        'extern "C" { __attribute__((constructor)) static void set_fast_math() {} }',),
+    "warn name-of-libc defines gamma": (
+        'extern "C" double gamma(double x) { return x; } double f(double x) '
+        "{ return gamma(x) + 1; }", "-fno-builtin"),
+    "warn rpath RPATH '' is sought in the current folder": (
+        "int f;", "-Wl,-rpath,:$ORIGIN"),
     "21 C++ symbols": (" ".join(f"void f{n}() {{}}" for n in range(21)),),
 }

@@ -131,8 +131,8 @@ def variant(tmp_path, module):
                 n: base64.b64encode(hashlib.sha256(data).digest()).decode()
                 for n, data in files.items()}}
         folder = tmp_path / under / name
-        folder.mkdir(parents=True)
         for n, data in files.items():
+            (folder / n).parent.mkdir(parents=True, exist_ok=True)
             (folder / n).write_bytes(data)
         (folder / "metadata.json").write_text(json.dumps(metadata))
         after(folder)

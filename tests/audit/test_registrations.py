@@ -61,10 +61,12 @@ def test_what_compilers_make_of_it(build, read, by, options):
     found = read(build(MANY, *options.split(), by=by, linked=False))
     assert sorted(op.schema for op in found.ops) == SCHEMAS
     assert {op.namespace for op in found.ops} == {"many", "other"} and not found.hidden
+    tensor = "torch::stable::Tensor"
     assert sorted((k.namespace, k.key, k.name, k.shape) for k in found.kernels) == [
-        ("many", "CPU", "one", (1, 1)), ("many", "CPU", "two.over", (2, 2)),
-        ("many", "CompositeExplicitAutograd", "none", (1, 0)),
-        ("other", "CUDA", "one", (1, 1))]
+        ("many", "CPU", "one", ([tensor], [tensor])),
+        ("many", "CPU", "two.over", ([tensor, "double"], [tensor, tensor])),
+        ("many", "CompositeExplicitAutograd", "none", ([tensor], [])),
+        ("other", "CUDA", "one", ([tensor], [tensor]))]
     assert +found.opened == {"many": 1} and not found.macros
 
 
@@ -103,9 +105,15 @@ STABLE_TORCH_LIBRARY(wrong, m) {
   m.def("twice(Tensor x, int n) -> Tensor");
   m.def("scale(Tensor x) -> Tensor");
   m.def("nothing(Tensor x) -> Tensor");
+  m.def("number(int n) -> Tensor");
+  m.def("kernelless(Tensor x) -> Tensor");
 }
+Tensor number(double) { throw "wrong::nowhere"; }
 STABLE_TORCH_LIBRARY_IMPL(wrong, CPU, m) {
   m.impl("scael", TORCH_BOX(&scale));
+  m.impl("number", TORCH_BOX(&number));
+  m.impl("twice(Tensor x) -> Tensor", TORCH_BOX(&scale));
+  m.impl("nothing", TORCH_BOX(&nothing));
   m.impl("scale", TORCH_BOX(&scale));
   m.impl("nothing", TORCH_BOX(&nothing));
 }
@@ -120,17 +128,31 @@ def test_faults_of_registrations(findings, build):
                  "value(bool b=true) -> Tensor", "suffix(int n=1.5e3x) -> Tensor"]
     assert said >= {("schema-is-malformed", "FAIL", f"libtorch cannot read {text}")
                     for text in malformed}
-    texts = {f.rule: f.text for f in found}
-    assert texts["defined-twice"].startswith("defines wrong::twice 2 times")
-    assert texts["kernels-for-other-ops"] == \
-        "has kernels for wrong::scael, and no schema of that name"
+    texts = {f.text for f in found}
+    assert ("defines wrong::twice 2 times: libtorch refuses the second, and the "
+            "process ends") in texts
+    assert "has 2 kernels of wrong::nothing for CPU: the last one stays" in texts
+    assert "has kernels for wrong::scael, and no schema of that name" in texts
+    assert ("m.impl got twice(Tensor x) -> Tensor, where the name of an op is "
+            "expected: the process ends when it is loaded") in texts
+    assert "names wrong::nowhere, and has no schema of that name" in texts
+    assert any(t.startswith("nothing here has a kernel for ") and
+               "wrong::kernelless" in t for t in texts)
     assert {f.text for f in found if f.rule == "kernel-of-another-shape"} == {
         "the kernel of wrong::scale for CPU has 2 arguments, and the schema has 1: "
         "each call fails",
         "the kernel of wrong::nothing for CPU has 0 returns, and the schema has 1: "
-        "each call fails"}
+        "each call fails",
+        "the kernel of wrong::number for CPU has double as argument 0, and the schema "
+        "has int: it takes the bits of one for the other"}
     assert any("names the namespace other, in the block of wrong" in f.text
                for f in found)
+
+
+def test_a_namespace_of_pytorch(findings, build):
+    library = build(MANY.replace("LIBRARY(many", "LIBRARY(aten"), linked=False)
+    assert "has STABLE_TORCH_LIBRARY(aten), which PyTorch has" in str(
+        [f.text for f in findings(library) if f.rule == "defined-twice"])
 
 
 def test_a_namespace_in_two_source_files(findings, build, tmp_path):

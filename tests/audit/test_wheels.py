@@ -108,9 +108,14 @@ WRONG = {  # what is said: what makes it so
     "warn its file WHEEL says Root-Is-Purelib: true": {"change": lambda files:
         files.update({"one-1.0.dist-info/WHEEL": files["one-1.0.dist-info/WHEEL"]
                       + b"Root-Is-Purelib: true\n"})},
-    "FAIL no Python installs it: it is for cp311, and Requires-Python is >=3.12": {
+    "FAIL no Python installs it: it is for cp311-cp311, and Requires-Python is >=": {
         "tags": "cp311-cp311-manylinux_2_40_x86_64",
         "metadata": "Name: one\nVersion: 1.0\nRequires-Python: >=3.12\n"},
+    "FAIL no Python installs it: it is for cp312-abi3, and Requires-Python is <3.12": {
+        "tags": "cp312-abi3-manylinux_2_40_x86_64",
+        "metadata": "Name: one\nVersion: 1.0\nRequires-Python: <3.12\n"},
+    "FAIL no Python installs it: py3-abi3 is no tag that pip knows": {
+        "tags": "py3-abi3-manylinux_2_40_x86_64"},
     "FAIL Requires-Python is 'new', which pip cannot read": {
         "metadata": "Name: one\nVersion: 1.0\nRequires-Python: new\n"},
     "RECORD does not have one/new.txt": {"change": lambda files: files.update(
@@ -188,6 +193,34 @@ def test_the_name_of_a_module(findings, build, wheel):
         assert {f.level for f in findings(path) if f.rule == "module-name"} == level
 
 
+def test_a_module_that_python_imports(findings, build, stable, wheel):
+    hidden = build((MODULE % "_C").replace("default", "hidden"))
+    for library, name, said in [
+            (hidden, "_C.abi3.so", "PyInit__C is hidden"),
+            (stable, "_C.so", "it looks for PyInit__C, and there is none; "
+                              "one/__init__.py imports it")]:
+        path = wheel({f"one/{name}": library.read_bytes(),
+                      "one/__init__.py": b"from . import _C\n"})
+        assert said in str([f.text for f in findings(path) if f.rule == "module-name"])
+
+
+def test_a_library_that_python_loads(findings, stable, wheel):
+    for name, there in [("libone.so", 0), ("libuno.so", 1)]:
+        path = wheel({"one/libone.so": stable.read_bytes(), "one/__init__.py":
+                      f"torch.ops.load_library(HERE / '{name}')\n".encode()})
+        assert len([f for f in findings(path) if f.rule == "loads-no-library"]) == there
+
+
+def test_a_helper_of_c_that_is_declared_as_cpp(findings, build, wheel):
+    helper = build('extern "C" void help() {}', "-Wl,-soname,libhelp.so", linked=False)
+    library = build("void help(); void f() { help(); }",
+                    f"-Wl,--no-as-needed,{helper},-rpath,$ORIGIN")
+    found = findings(wheel({"one/libone.so": library.read_bytes(),
+                            "one/libhelp.so": helper.read_bytes()}))
+    assert [f.text for f in found if f.rule == "undefined-symbols"] == [
+        'nothing that it needs brings help(): help of C is here: extern "C"?']
+
+
 def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
     data = stable.read_bytes()
     for other, times in [("libtwo.so", 1), ("libone2.so", 0)]:
@@ -201,7 +234,9 @@ def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
                                     "which no library here defines"]),
     ("# torch.ops.audited.twcie\ntorch.ops.other.f(x)", []),
     ("torch.library.define('audited::mine', '(Tensor x) -> Tensor')\n"
-     "torch.ops.audited.mine(x)", [])])
+     "torch.ops.audited.mine(x)", []),
+    ("torch.library.register_fake('audited::twcie')", [
+        "one/__init__.py adds to audited::twcie, which no library here defines"])])
 def test_ops_that_python_uses(findings, stable, wheel, code, said):
     files = {"one/libone.so": stable.read_bytes(),
              "one/__init__.py": f"import torch\n{code}\n".encode()}
@@ -257,6 +292,14 @@ def write(name, text):
 WRONG_VARIANTS = {
     "FAIL metadata.json: it lacks license": {"change": remove("license")},
     "FAIL metadata.json: it lacks id": {"change": remove("id")},
+    "FAIL metadata.json: kernels-minver is '0.17', where three numbers": {
+        "change": lambda files, metadata: metadata.update({"kernels-minver": "0.17"})},
+    "FAIL __init__.py:1 imports .layers, which is not here": {
+        "change": lambda files, metadata: files.update(
+            {"__init__.py": b"from .layers import Layer\n"})},
+    "FAIL there is no __init__.py, and none in one/": {
+        "change": lambda files, metadata: files.update(
+            {"two/__init__.py": files.pop("__init__.py")})},
     "FAIL metadata.json: version is '1', where int": {"change": put(version="1")},
     "FAIL metadata.json: the name 'One' is not": {"change": put(name="One")},
     "FAIL metadata.json: backend.type is 'mps'": {"change": put(
@@ -313,6 +356,13 @@ def test_a_wrong_variant(audit, variant, said):
 def test_the_namespace_of_a_variant(audit, variant):
     said = audit(variant(change=put(id="_two_cpu_0123456")))
     assert "FAIL the Hub wants the namespace _two_cpu_0123456" in str(said["defines"])
+
+
+def test_a_package_in_a_folder_of_its_name(findings, variant):
+    def move(files, metadata):
+        files |= {f"one/{name}": files.pop(name) for name in list(files)}
+    assert {f.rule for f in findings(variant(change=move)) if f.level == "FAIL"} <= {
+        "variant-manylinux"}  # this machine's glibc is newer
 
 
 def test_the_namespace_in_the_python_of_a_variant(findings, variant):

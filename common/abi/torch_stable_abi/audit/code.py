@@ -54,7 +54,7 @@ class _Code:
         symbols = elf.get_section_by_name(".symtab")
         self.functions = dict(_read_functions(symbols, elf)) if symbols else {}
         self.starts = sorted(self.functions)
-        self.slots = dict(_read_slots(elf))
+        self.slots = dict(read_slots(elf))
         self.targets = {at: {"def": "define", "impl": "implement"}[m[1] or m[2]]
                         for at, name in self.functions.items()
                         if (m := WRAPPER.fullmatch(name)) and (m[1] or m[2])}
@@ -118,11 +118,14 @@ class _Code:
 
 class _X86(_Code):
     DIRECT, BY_POINTER = rb"[\xe8\xe9]", rb"\xff[\x15\x25]"  # call, or jmp at the end
-    # lea, or mov from a slot of the linker, into a register of eight bytes; a call or
-    # a jump.
-    BEFORE = re.compile(rb"([\x48\x4c])[\x8d\x8b]([\x05\x0d\x15\x1d\x25\x2d\x35\x3d])"
-                        rb"(.{4})|[\xe8\xe9](.{4})", re.S)
-    ARGUMENTS = {0x3d: 0, 0x35: 1, 0x15: 2}  # rdi, rsi, rdx
+    # lea, or mov from a slot of the linker, into a register of eight bytes; mov from
+    # one register to another; a call or a jump.
+    LOAD = rb"([\x48\x4c])[\x8d\x8b]([\x05\x0d\x15\x1d\x25\x2d\x35\x3d])(.{4})"
+    MOVE = rb"([\x48\x49\x4c\x4d]\x89[\xc0-\xff])"
+    BEFORE = re.compile(LOAD + b"|" + MOVE + rb"|[\xe8\xe9](.{4})", re.S)
+    ARGUMENTS = {7: 0, 6: 1, 2: 2}  # rdi, rsi, rdx
+    KEPT = (3, 5, 12, 13, 14, 15)  # registers that a call leaves as they were
+    FAR = 4096  # bytes before a call, in which a register that it keeps may be set
     # Stubs of ld, gold, lld and mold jump so many bytes behind where they begin.
     BEGINS = (0, 1, 4, 5, 10)
 
@@ -146,15 +149,30 @@ class _X86(_Code):
         here = max(at - REACH, 0)
         while found := self.BEFORE.search(code, here, at):
             here = found.end()
-            target = start + here + _signed(found[3] or found[4])
+            if found[4]:
+                rex, _, registers = found[4]
+                to, source = (registers & 7) + 8 * (rex & 1), \
+                    (registers >> 3 & 7) + 8 * (rex >> 2 & 1)
+                if to in self.ARGUMENTS and source in self.KEPT:
+                    loads += [(self.ARGUMENTS[to], address) for address in
+                              self.find_kept(start, code, found.start(), source)]
+                continue
+            target = start + here + _signed(found[3] or found[5])
             if found[1]:
-                number = self.ARGUMENTS.get(found[2][0])
-                loads.append((number if found[1] == b"\x48" else None, target))
+                register = (found[2][0] >> 3) + (8 if found[1] == b"\x4c" else 0)
+                loads.append((self.ARGUMENTS.get(register), target))
             elif (place := self.find_place(target)) and place[3]:
                 loads = []  # what an earlier call was passed is gone
             else:  # the byte is of another instruction
                 here = found.start() + 1
         return loads
+
+    def find_kept(self, start: int, code: bytes, at: int, register: int) -> list[int]:
+        """Return the address that a register was set to last, if it is found."""
+        found = [load for load in re.compile(self.LOAD, re.S).finditer(
+            code, max(at - self.FAR, 0), at)
+            if (load[2][0] >> 3) + (8 if load[1] == b"\x4c" else 0) == register]
+        return [start + found[-1].end() + _signed(found[-1][3])] if found else []
 
     @staticmethod
     def find_jumps(start: int, code: bytes, opcode: bytes, targets: dict[int, str]
@@ -256,14 +274,15 @@ def _read_functions(symbols, elf: ELFFile) -> Iterator[tuple[int, str]]:
             yield value, names[at:names.index(b"\0", at)].decode()
 
 
-def _read_slots(elf: ELFFile) -> Iterator[tuple[int, str]]:
-    """Yield the address of each slot that the linker fills, and the symbol."""
+def read_slots(elf: ELFFile, table_name: str = "") -> Iterator[tuple[int, str]]:
+    """Yield the address of each slot that the linker fills, and the symbol; of one
+    table of relocations, or of all."""
     table = elf.get_section_by_name(".dynsym")
     if table is None:
         return
     data, names = table.data(), elf.get_section(table["sh_link"]).data()
     for section in elf.iter_sections():
-        if section["sh_type"] == "SHT_RELA":
+        if section["sh_type"] == "SHT_RELA" and table_name in ("", section.name):
             for slot, info, _ in struct.iter_unpack("<QQq", section.data()):
                 if number := info >> 32:
                     at, = struct.unpack_from("<I", data, number * 24)

@@ -49,9 +49,10 @@ class Library:
     imports: dict[str, bool] = field(default_factory=dict)  # whether it is weak
     versioned: set[str] = field(default_factory=set)  # imports, whose library is named
     exports: dict[str, int] = field(default_factory=dict)  # its binding
-    inner: list[str] = field(default_factory=list)  # symbols of what registers ops
+    inner: list[str] = field(default_factory=list)  # some of its symbols, also local
     calls: list[code.Call] = field(default_factory=list)  # that register ops
     versions: dict[str, set[str]] = field(default_factory=dict)  # that it needs of each
+    called: set[str] = field(default_factory=set)  # exports that it calls by a stub
     defines: set[str] = field(default_factory=set)  # versions that it has itself
     thread_local: int = 0  # bytes
     strings: set[str] = field(default_factory=set)
@@ -143,6 +144,8 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
                           indices.data() if indices else b"", versions)
         else:
             _read_section(library, section, data)
+    library.called = {name for _, name in code.read_slots(elf, ".rela.plt")
+                      if name in library.exports}
     if any(n in code.FUNCTIONS for n in library.imports):
         library.calls = code.read_calls(elf, data)
     return library
@@ -156,7 +159,8 @@ def _read_section(library: Library, section: Section,
         library.stripped = False
         names = section.elffile.get_section(section["sh_link"]).data()
         ours = {m.start(): m[0].decode() for m in re.finditer(
-            rb"(?<=\0)[^\0]*STABLE_TORCH_LIBRARY[^\0]*", names)}
+            rb"(?<=\0)(?:[^\0]*STABLE_TORCH_LIBRARY[^\0]*|PyInit_[^\0]*|set_fast_math|"
+            rb"__gcov_init)(?=\0)", names)}
         library.inner = [ours[at] for at, *_ in struct.iter_unpack(
             "<IBBHQQ", section.data()) if at in ours]
     elif section.name == ".nv_fatbin":
@@ -184,7 +188,7 @@ def _read_dynamic(library: Library, section: DynamicSection) -> None:
             library.soname = tag.soname
         elif kind in ("DT_RPATH", "DT_RUNPATH"):
             text = tag.rpath if kind == "DT_RPATH" else tag.runpath
-            library.rpath += [p for p in text.split(":") if p]
+            library.rpath += text.split(":")
         elif kind == "DT_FLAGS_1":
             library.flags |= {flag for bit, flag in FLAGS_1.items() if value & bit}
         elif kind == "DT_TEXTREL" or kind == "DT_FLAGS":

@@ -76,6 +76,11 @@ def _check_metadata(subject: Subject, report: Report) -> None:
             f" for {backend}" if name in DEPENDS else "")
             for name in map(str, found["python-depends"])
             if DEPENDS.get(name, ("", "none"))[1] not in ("", backend)]
+    least = found.get("kernels-minver")
+    if least is not None and not (
+            isinstance(least, str) and re.fullmatch(r"\d+\.\d+\.\d+", least)):
+        wrong.append(f"kernels-minver is {least!r:.40}, where three numbers are "
+                     "expected, as in 0.17.0")
     for text in wrong:
         report.add("variant-metadata", FAIL, f"metadata.json: {text}")
     _check_digest(subject, found.get("digest"), report)
@@ -121,7 +126,8 @@ def _check_module(subject: Subject, report: Report) -> None:
     if not subject.id:
         return
     file = f"{subject.id}.abi3.so"
-    module = next((lib for lib in subject.libraries if lib.name == file), None)
+    module = next((lib for lib in subject.libraries
+                   if lib.name in (file, f"{_package(subject)}/{file}")), None)
     if module is None:
         report.add("variant-module", FAIL, f"there is no {file}, which Python imports; "
                    f"there is {names(lib.name for lib in subject.libraries)}")
@@ -129,6 +135,12 @@ def _check_module(subject: Subject, report: Report) -> None:
         other = [n for n in module.exports if n.startswith("PyInit_")]
         report.add("variant-module", FAIL, f"{file} has no PyInit_{subject.id}" + (
             f" but {names(other)}" if other else "") + ": Python does not import it")
+
+
+def _package(subject: Subject) -> str:
+    """Return the folder in which the loader looks if there is no __init__.py above."""
+    metadata = subject.metadata if isinstance(subject.metadata, dict) else {}
+    return str(metadata.get("name", "")).replace("-", "_")
 
 
 def _check_backend(subject: Subject, backend: str, report: Report) -> None:
@@ -147,6 +159,14 @@ def _check_backend(subject: Subject, backend: str, report: Report) -> None:
     if not gpu:
         report.add("variant-backend", FAIL,
                    f"says {backend}, and no library in it has code for a GPU")
+    archs = said.get("archs") if isinstance(said, dict) else None
+    code = {f"{a[3:-1]}.{a[-1]}" for lib in subject.libraries for a in lib.cuda
+            if re.fullmatch(r"sm_\d+", a)}
+    if isinstance(archs, list) and code and not code & {
+            str(a).removesuffix("+PTX") for a in archs}:
+        report.add("variant-backend", WARN, "metadata.json lists "
+                   f"{names(map(str, archs))}, and the libraries have code for "
+                   f"{names(sorted(code))}")
     major = re.sub(r"\D", "", backend)[:-1]
     other = sorted({n for lib in subject.libraries for n in lib.needed
                     if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", n))
@@ -168,9 +188,10 @@ def _check_imports(subject: Subject, report: Report) -> None:
         if isinstance(listed, list) else set()
     own = {subject.id, "_ops", str(metadata.get("name", "")).replace("-", "_")} | {
         name.split("/")[0].removesuffix(".py") for name in subject.python}
-    if subject.python and "__init__.py" not in subject.python and not any(
-            re.fullmatch(r"[^/]+/__init__\.py", n) for n in subject.python):
-        report.add("variant-imports", FAIL, "there is no __init__.py")
+    if subject.python and not {"__init__.py", f"{_package(subject)}/__init__.py"} & \
+            subject.python.keys():
+        report.add("variant-imports", FAIL, "there is no __init__.py, and none in "
+                   f"{_package(subject)}/")
     for name, text in sorted(subject.python.items()):
         try:
             tree = ast.parse(text)
@@ -178,6 +199,9 @@ def _check_imports(subject: Subject, report: Report) -> None:
             report.add("variant-imports", FAIL, f"{name}: Python cannot read it: "
                        f"{error}")
             continue
+        for module, line in _find_missing(tree, name, subject):
+            report.add("variant-imports", FAIL, f"{name}:{line} imports .{module}, "
+                       "which is not here")
         for module, line in _find_imports(tree):
             if module in own:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module} "
@@ -187,6 +211,17 @@ def _check_imports(subject: Subject, report: Report) -> None:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
                            "which is not of the standard library, torch or "
                            "python-depends")
+
+
+def _find_missing(tree: ast.AST, name: str, subject: Subject):
+    """Yield the modules that a file imports from beside it and that are not there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            place = "/".join([*name.split("/")[:-1], *node.module.split(".")])
+            file = re.compile(
+                re.escape(place) + r"(/|\.(abi3\.|cpython\S*\.)?(py|so)$)")
+            if not any(map(file.match, subject.sums)):
+                yield node.module, node.lineno
 
 
 def _find_imports(tree: ast.AST):

@@ -22,6 +22,8 @@ KNOWN = re.compile(
     r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
 # A mangled name in the namespace std, or of its table of virtual functions.
 STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]")
+# Names in C of libraries that libtorch has in it, or needs.
+OF_TORCH = re.compile("GOMP_|omp_|mkl_|MKL_|cblas_|Sleef_|pthreadpool_|cpuinfo_|nnp_")
 # Names of libraries that libtorch_cuda needs, and so brings.
 OF_CUDA = re.compile(
     r"(cublas|cudnn|cufft|curand|cusparse|cusolver|nccl|nvrtc|cuda)\w+")
@@ -54,7 +56,7 @@ def check_libtorch(library: Library, subject: Subject, report: Report) -> None:
         report.floor = _check_functions(library, report)
         _check_others(library, report)
     if not unstable:
-        _check_undefined(library, siblings, report)
+        _check_undefined(library, subject, siblings, report)
 
 
 def _check_bound(library: Library, subject: Subject, unstable: list[str],
@@ -108,12 +110,18 @@ def _check_others(library: Library, report: Report) -> None:
                    "takes nothing of it: link to libtorch_cpu.so alone")
 
 
-def _check_undefined(library: Library, siblings: set[str], report: Report) -> None:
+def _check_undefined(library: Library, subject: Subject, siblings: set[str],
+                     report: Report) -> None:
     """Find names that nothing brings: they have no version, which a symbol of glibc,
     libstdc++ or CUDA has, and are of no library whose names are known. Where a library
     that is not known is needed, it may bring any name, so nothing is said. libtorch
     exports parts of libstdc++ and of OpenMP, and these have no version."""
-    if not all(KNOWN.fullmatch(n) or n.startswith("libpython") for n in library.needed):
+    beside = {name: other for other in subject.libraries
+              for name in (other.file, other.soname)}
+    needed = {*library.needed, *(n for name in library.needed if name in beside
+                                 for n in beside[name].needed)}
+    if not all(KNOWN.fullmatch(n) or n.startswith("libpython") or n in beside
+               for n in needed):
         return
     driver = any(n.startswith("libcuda.so") for n in library.needed)
     torch = any(re.match("libtorch|libc10|libgomp", n) for n in library.needed)
@@ -124,13 +132,16 @@ def _check_undefined(library: Library, siblings: set[str], report: Report) -> No
                  not surface.is_shim(n) and
                  not re.match(r"_?(Py|THP)[A-Z_a-z]|__asan|__ubsan|__tsan", n) and
                  not (driver and re.match(r"cu[A-Z]", n)) and
-                 not (torch and re.match(r"GOMP_|omp_", n)) and
+                 not (torch and OF_TORCH.match(n)) and
                  not (cuda and OF_CUDA.fullmatch(n)) and
-                 not (libcxx and STANDARD.match(n)) and not _is_of_libc(n)]
+                 not (libcxx and STANDARD.match(n)) and not is_of_libc(n)]
     if undefined:
         texts = sorted(elf.demangle(undefined))
+        plain = [t for t in texts if t.partition("(")[0] in siblings]
         report.add("undefined-symbols", FAIL, "nothing that it needs brings "
-                   f"{names(texts)}: was a source file left out of the build?", texts)
+                   f"{names(texts)}: " + (f"{plain[0].partition('(')[0]} of C is here: "
+                   "extern \"C\"?" if plain else
+                   "was a source file left out of the build?"), texts)
 
 
 @functools.cache
@@ -142,7 +153,7 @@ def _open_libc() -> list[ctypes.CDLL]:
     return found
 
 
-def _is_of_libc(name: str) -> bool:
+def is_of_libc(name: str) -> bool:
     """Return whether this machine's libc has a name. It may have no version in a
     library that was linked without -ldl, for example, which older systems want."""
     return any(hasattr(library, name) for library in _open_libc())

@@ -3,7 +3,7 @@
 import posixpath
 import re
 
-from torch_stable_abi.audit import elf
+from torch_stable_abi.audit import elf, libtorch
 from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, names
 from torch_stable_abi.audit.libtorch import UNSTABLE
@@ -17,6 +17,7 @@ CANNOT_BE_OPENED = {
     elf.NO_DLOPEN: "is marked so that dlopen refuses it: link without -z nodlopen",
     elf.PROGRAM: "is a program, which dlopen refuses: link with -shared"}
 # A copy of libtorch that auditwheel has packed and renamed.
+CHECKER = re.compile(r"lib(asan|tsan|ubsan|lsan|msan|hwasan|clang_rt\.\wsan.*)\b")
 PACKED = re.compile(r"lib(torch|c10)\w*-[0-9a-f]{8}\.so.*")
 # What glibc keeps free of static thread-local storage for libraries that are opened:
 # TLS_STATIC_SURPLUS, of csu/libc-tls.c before 2.32 and of elf/dl-tls.c since.
@@ -43,8 +44,8 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
     if library.rpath and (strange or subject.variant):
         relative = [p for p in strange if not p.startswith("/")]
         report.add("rpath", FAIL if subject.variant else WARN,
-                   f"RPATH {names(relative)} is sought in the current folder: write "
-                   "$ORIGIN before it" if relative else
+                   f"RPATH {names(p or repr(p) for p in relative)} is sought in the "
+                   "current folder: write $ORIGIN before it" if relative else
                    f"RPATH of the machine that built it: {names(strange)}"
                    if strange else "has an RPATH, which the Hub refuses: "
                    + names(library.rpath))
@@ -68,6 +69,15 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
     elif library.shims and "libstdc++.so.6" not in library.needed:
         report.add("no-libstdcxx", WARN, "names no libstdc++.so.6 as needed: linked "
                    "in, it would be a second one beside libtorch's")
+    if checkers := [n for n in library.needed if CHECKER.match(n)]:
+        report.add("instrumented", FAIL, f"was built with a sanitizer: it needs "
+                   f"{names(checkers)}, which must be loaded before all else")
+    if "__gcov_init" in {*library.inner, *library.exports}:
+        report.add("instrumented", WARN, "was built with --coverage: each process that "
+                   "loads it writes .gcda files")
+    if "set_fast_math" in library.inner:
+        report.add("fast-math", WARN, "was linked with -ffast-math: to load it makes "
+                   "the small numbers of the thread 0. Compile with it, link without")
     if library.debug:
         report.add("debug-information", NOTE, "carries debug information; strip -g "
                    "makes it smaller")
@@ -81,7 +91,8 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
     policy = find_policy([library])
     packed = bool(subject.wheel or subject.variant)
     known = {*beside, *subject.beside, *(policy.whitelist if policy else ())}
-    strange = [n for n in library.needed if n not in known and policy
+    strange = [n for n in library.needed if n not in known and policy and not
+               CHECKER.match(n)
                and not PACKED.fullmatch(n) and not THERE.fullmatch(n)]
     if places := [n for n in strange if "/" in n]:
         report.add("needs-a-place", FAIL if packed else WARN, "needs a file of the "
@@ -126,6 +137,11 @@ def check_exports(library: Library, report: Report) -> None:
     if own:
         report.add("hides-libtorch", WARN, f"defines {names(own)} itself, which its "
                    "own calls then reach instead of libtorch's", own)
+    libc = sorted(n for n in library.exports if n in library.called and
+                  libtorch.is_of_libc(n))
+    if libc:
+        report.add("name-of-libc", WARN, f"defines {names(libc)}, and calls it by a "
+                   "stub: libc or libm has that name too, and is found first", libc)
     mangled = [n for n in library.exports if n.startswith("_Z")]
     torchs = [n for n in mangled if re.match("_Z" + UNSTABLE.pattern, n)]
     if torchs or len(mangled) > MOST_SYMBOLS:

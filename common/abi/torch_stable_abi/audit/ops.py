@@ -17,6 +17,8 @@ from torch_stable_abi.libtorch.versions import numbers
 from torch_stable_abi.schemas import schema
 
 OP = re.compile(r"aten::(\w+)(?:\.(\w+))?")
+# The namespaces of PyTorch itself.
+TORCHS = ("aten", "prim", "prims", "higher_order", "quantized", "c10d", "inductor")
 # Keys for which the dispatcher of no build of PyTorch looks.
 NEVER = {"HIP": "builds for ROCm look for CUDA"}
 
@@ -66,7 +68,7 @@ def check_registrations(library: Library, subject: Subject, report: Report) -> N
     if report.floor:  # else it may be a part of one, or for a parser of other rules
         _check_schemas(found, report)
         _check_twice(found, report)
-        _check_kernels(found, report)
+        _check_kernels(library, found, report)
     refused = sorted(op.schema for op in found.ops if not schema.find_fault(op.schema)
                      and schema.is_refused_by_compile(op.schema))
     if refused:
@@ -145,9 +147,19 @@ def _check_twice(found: Registrations, report: Report) -> None:
             report.add("defined-twice", FAIL, f"has STABLE_TORCH_LIBRARY({namespace}) "
                        f"{n} times: a namespace has one, and "
                        "STABLE_TORCH_LIBRARY_FRAGMENT besides")
+        if n and namespace in TORCHS:
+            report.add("defined-twice", FAIL, f"has STABLE_TORCH_LIBRARY({namespace}), "
+                       "which PyTorch has: the process ends when it is loaded. "
+                       "STABLE_TORCH_LIBRARY_FRAGMENT adds to it")
+    kernels = Counter((k.namespace, k.name, k.key) for k in found.kernels
+                      if k.namespace and k.key)
+    for (namespace, name, key), n in sorted(kernels.items()):
+        if n > 1:
+            report.add("defined-twice", WARN, f"has {n} kernels of {namespace}::{name} "
+                       f"for {key}: the last one stays")
 
 
-def _check_kernels(found: Registrations, report: Report) -> None:
+def _check_kernels(library: Library, found: Registrations, report: Report) -> None:
     """Check the kernels of a namespace that is defined here against its ops."""
     implemented = {namespace for namespace, _ in found.targets}
     if found.spaces and implemented and not found.macros and \
@@ -155,13 +167,16 @@ def _check_kernels(found: Registrations, report: Report) -> None:
         report.add("kernels-for-other-ops", WARN, "no op here has a kernel here: the "
                    f"kernels are for the ops of {names(sorted(implemented))}")
         return
+    for text in found.misnamed:
+        report.add("kernels-for-other-ops", FAIL, f"m.impl got {text}, where the name "
+                   "of an op is expected: the process ends when it is loaded")
     if found.hidden:
         return
     there = {(op.namespace, op.name): op.schema for op in found.ops}
     for kernel in found.kernels:
-        text = there.get((kernel.namespace, kernel.name))
-        if text and kernel.namespace:
-            _check_signature(kernel, text, report)
+        schema_ = there.get((kernel.namespace, kernel.name))
+        if schema_ and kernel.namespace:
+            _check_signature(kernel, schema_, report)
     for namespace in sorted({op.namespace for op in found.ops} & {
             n for n, times in found.opened.items() if times}):
         without = sorted({k.name for k in found.kernels if k.namespace == namespace
@@ -170,6 +185,30 @@ def _check_kernels(found: Registrations, report: Report) -> None:
             report.add("kernels-for-other-ops", WARN, f"has kernels for "
                        f"{names(f'{namespace}::{n}' for n in without)}, and no schema "
                        "of that name")
+        own = {name.partition(".")[0] for space, name in there if space == namespace}
+        called = sorted(text for text in library.strings
+                        if (m := re.fullmatch(rf"{re.escape(namespace)}::(\w+)", text))
+                        and m[1] not in own)
+        if called and namespace not in TORCHS:
+            report.add("calls-no-op", WARN, f"names {names(called)}, and has no schema "
+                       "of that name", called)
+
+
+# What a C++ type that TORCH_BOX takes is in a schema.
+SIMPLE = {"torch::stable::Tensor": "Tensor", "long": "int", "double": "float",
+          "bool": "bool", "std::string": "str"}
+
+
+def _as_schema(cpp: str) -> str:
+    """Return "Tensor?" of "std::optional<torch::stable::Tensor> const&", or "" for a
+    type that is not judged."""
+    cpp = re.sub(r"std::(__cxx11::)?basic_string<.*>", "std::string",
+                 re.sub(r"( const)?&*$", "", cpp).strip())
+    for outer, mark in (("std::optional<(.*)>", "?"), ("std::vector<([^,]*).*>", "[]")):
+        if inner := re.fullmatch(outer, cpp):
+            element = _as_schema(inner[1])
+            return element and element + mark
+    return SIMPLE.get(cpp, "")
 
 
 def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
@@ -178,11 +217,18 @@ def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
     if found is None or schema.find_fault(text):
         return
     types = schema.parse(text)
-    wrong = [f"{has} {what}{'s' * (has != 1)}, and the schema has {wants}"
-             for has, what, wants in ((found[0], "argument", len(types.arguments)),
-                                      (found[1], "return", len(types.returns)))
-             if has != wants and "..." not in text]
+    wrong = []
+    for what, has, wants in (("argument", found[0], types.arguments),
+                             ("return", found[1], types.returns)):
+        if len(has) != len(wants) and "..." not in text:
+            wrong.append(f"{count(has, what)}, and the schema has {len(wants)}: each "
+                         "call fails")
+            continue
+        wrong += [f"{one} as {what} {n}, and the schema has {type}: it takes the bits "
+                  "of one for the other"
+                  for n, (one, type) in enumerate(zip(has, wants))
+                  if _as_schema(one) not in ("", type.replace("!", ""))]
     for fault in wrong:
         name = f"{kernel.namespace}::{kernel.name}"
         report.add("kernel-of-another-shape", FAIL, f"the kernel of {name} for "
-                   f"{kernel.key or 'a key'} has {fault}: each call fails")
+                   f"{kernel.key or 'a key'} has {fault}")

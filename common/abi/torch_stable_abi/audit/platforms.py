@@ -1,6 +1,7 @@
 """The machines, Pythons and GPUs that a library is for."""
 
 import functools
+import posixpath
 import re
 
 from torch_stable_abi.audit.elf import MACHINES, Library
@@ -54,7 +55,7 @@ def find_policy(libraries: list[Library]):
 
 def check_python(library: Library, subject: Subject, report: Report) -> None:
     from abi3info import DATAS, FUNCTIONS
-    _check_init(library, report)
+    _check_init(library, subject, report)
     used = [n for n in library.imports if re.match(r"_?Py[A-Z_]", n)]
     if own := re.search(r"\blibpython3\.(\d+)", " ".join(library.needed)):
         report.python = "one"
@@ -93,14 +94,26 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
                    "own before 3.15")
 
 
-def _check_init(library: Library, report: Report) -> None:
-    """Check that a file which is named as a module has the function that Python calls
-    to import it, if it has one of another module."""
-    found = re.fullmatch(r"(\w+)\.(?:abi3|cpython-\d+[\w-]*)\.so", library.file)
+def _check_init(library: Library, subject: Subject, report: Report) -> None:
+    """Check that a file which is named as a module, or which Python imports, has the
+    function that Python calls to import it."""
+    found = re.fullmatch(r"(\w+)(\.abi3|\.cpython-\d+[\w-]*)?\.so", library.file)
+    wanted = f"PyInit_{found[1]}" if found else ""
+    if not found or wanted in library.exports:
+        return
     there = sorted(n for n in library.exports if n.startswith("PyInit_"))
-    if found and there and f"PyInit_{found[1]}" not in there:
+    home, name = posixpath.dirname(library.name), found[1]
+    imports = re.compile(rf"from \. import [^\n]*\b{name}\b|from \.{name} import")
+    importing = [] if posixpath.join(home, f"{name}.py") in subject.python else [
+        file for file, text in sorted(subject.python.items())
+        if posixpath.dirname(file) == home and imports.search(text)]
+    if wanted in library.inner:
+        report.add("module-name", FAIL, f"Python does not import it: {wanted} is "
+                   "hidden. PyMODINIT_FUNC makes it visible")
+    elif found[2] and there or importing:
         report.add("module-name", FAIL, f"Python does not import it: it looks for "
-                   f"PyInit_{found[1]}, and there is {names(there)}")
+                   f"{wanted}, and there is {names(there) or 'none'}" + (
+                       f"; {importing[0]} imports it" if importing else ""))
 
 
 def _check_module_name(library: Library, subject: Subject, report: Report) -> bool:

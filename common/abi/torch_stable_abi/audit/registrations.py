@@ -1,5 +1,6 @@
 """The ops and kernels that a library registers with STABLE_TORCH_LIBRARY."""
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -37,9 +38,9 @@ class Kernel:
     function: str  # its symbol, or ""
 
     @property
-    def shape(self) -> tuple[int, int] | None:
-        """Return the numbers of arguments and returns of the function that TORCH_BOX
-        was given; None if it is another one."""
+    def shape(self) -> tuple[list[str], list[str]] | None:
+        """Return the C++ types of the arguments and the returns of the function that
+        TORCH_BOX was given; None if it is another one."""
         return _read_shape(self.function)
 
 
@@ -51,6 +52,7 @@ class Registrations:
     macros: set[str] = field(default_factory=set)  # that stand for a namespace
     ops: list[Op] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
+    misnamed: list[str] = field(default_factory=list)  # what m.impl got as a name
     hidden: int = 0  # ops whose schema is made when the library is loaded
 
 
@@ -125,10 +127,12 @@ def _read_code(library: Library, found: Registrations) -> None:
         elif here and call.inside == here:
             own = (namespace, key)
         else:
-            own = (_only(found.spaces), "")
+            own = (_only(found.spaces | {n for n, _ in found.targets}), "")
         if call.what == "implement":
-            name = NAME.fullmatch(call.texts[1] or call.text or "")
-            if name:
+            given = call.texts[1] or call.text or ""
+            if not (name := NAME.fullmatch(given)):
+                found.misnamed += [given] if "->" in given else []
+            else:
                 found.kernels.append(
                     Kernel(name[1] or own[0], own[1], name[2], call.kernel))
         elif (text := call.texts[1] or call.text) and (macro or "(" in text):
@@ -137,31 +141,30 @@ def _read_code(library: Library, found: Registrations) -> None:
             found.hidden += 1
 
 
-def _read_shape(symbol: str) -> tuple[int, int] | None:
+def _read_shape(symbol: str) -> tuple[list[str], list[str]] | None:
     """Read boxer<tuple<Tensor, Tensor> (Tensor const&, double), &(f(...))>::..."""
     if not symbol.startswith("_ZN5torch6stable6detail5boxerI"):
         return None
     text = demangle([symbol])[0].partition("boxer<")[2]
+    depths = itertools.accumulate((c in "<(") - (c in ">)") for c in text)
+    begin = next((at for at, depth in enumerate(depths)
+                  if text[at] == "(" and depth == 1), -1)
+    if begin < 0:
+        return None
+    returns = text[:begin].strip()
+    tuple_ = re.fullmatch(r"std::tuple<(.*)>", returns)
+    return _split(text[begin + 1:]), _split(tuple_[1]) if tuple_ else \
+        [returns] if returns != "void" else []
+
+
+def _split(text: str) -> list[str]:
+    """Return what stands between commas, up to the bracket that ends all of it."""
     parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "(" and depth == 1:
-            parts, start = [text[:at].strip()], at + 1
-        elif parts and (letter == "," and depth == 1 or letter == ")" and not depth):
+    for at, letter in enumerate(text + ")"):
+        if depth == 0 and letter in ",)>":
             parts.append(text[start:at].strip())
             start = at + 1
-            if letter == ")":
+            if letter != ",":
                 break
-    if not parts:
-        return None
-    tuple_ = re.fullmatch(r"std::tuple<(.*)>", parts[0])
-    returns = _count_commas(tuple_[1]) + 1 if tuple_ else int(parts[0] != "void")
-    return len([p for p in parts[1:] if p]), returns
-
-
-def _count_commas(text: str) -> int:
-    depth = commas = 0
-    for letter in text:
         depth += (letter in "<(") - (letter in ">)")
-        commas += letter == "," and depth == 0
-    return commas
+    return [part for part in parts if part]

@@ -4,13 +4,15 @@ import ast
 import contextlib
 import re
 
-from torch_stable_abi.audit.findings import FAIL, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
+from torch_stable_abi.audit.ops import TORCHS
 from torch_stable_abi.audit.registrations import Registrations, read_registrations
 from torch_stable_abi.audit.subject import Subject
 
-# Members of torch.ops that are no namespaces, and the namespaces of PyTorch itself.
+# Members of torch.ops that are no namespaces.
 LOADING = ("load_library", "loaded_libraries", "import_module")
-TORCHS = ("aten", "prim", "prims", "higher_order", "quantized", "c10d", "inductor")
+# How Python adds to an op that is defined.
+ADDING = r"\bregister_(?:fake|autograd|kernel|vmap)\(\s*[\"'](\w+)::(\w+)"
 
 
 def check_together(subject: Subject, report: Report) -> None:
@@ -25,6 +27,24 @@ def check_together(subject: Subject, report: Report) -> None:
                        f"in {names(lib.name for lib in opening)}: one process can load "
                        "one of them")
     _check_python(subject, [found for _, found in registrations], report)
+    _check_kernels(subject, [found for _, found in registrations], report)
+
+
+def _check_kernels(subject: Subject, registrations: list[Registrations],
+                   report: Report) -> None:
+    """Look for ops that nothing here has a kernel for."""
+    kernels = {(k.namespace, k.name) for found in registrations for k in found.kernels}
+    shown = all(not found.hidden and not found.macros and all(
+        op.namespace for op in found.ops) and all(k.namespace for k in found.kernels)
+        for found in registrations)
+    ops = {(op.namespace, op.name) for found in registrations for op in found.ops
+           if found.opened[op.namespace]}
+    named = set(re.findall(r"[\"':](\w+)", "\n".join(subject.python.values())))
+    without = [f"{namespace}::{name}" for namespace, name in sorted(ops - kernels)
+               if name.partition(".")[0] not in named]
+    if shown and without:
+        report.add("op-without-kernel", WARN if subject.python else NOTE,
+                   f"nothing here has a kernel for {names(without)}", without)
 
 
 def _check_python(subject: Subject, registrations: list[Registrations],
@@ -38,7 +58,14 @@ def _check_python(subject: Subject, registrations: list[Registrations],
     unknown |= set(defined) if "" in defined else set()
     named = re.compile("[\"'](" + "|".join(map(re.escape, defined)) + ")(?=[\"']|::)")
     unknown |= {found[1] for text in subject.python.values()  # which may define some
-                for found in named.finditer(text)}
+                for found in named.finditer(re.sub(ADDING, "", text))}
+    for file, text in sorted(subject.python.items()):
+        for namespace, name in sorted(set(re.findall(ADDING, text))):
+            if namespace in defined and namespace not in unknown and \
+                    name not in defined[namespace]:
+                report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
+                           "which no library here defines")
+        _check_loads(subject, file, text, report)
     known = [f"torch.ops.{n}" for n in defined if n not in unknown]
     for file, text in sorted(subject.python.items()):
         if not subject.id and not any(name in text for name in known):
@@ -53,6 +80,18 @@ def _check_python(subject: Subject, registrations: list[Registrations],
                     report.add("namespace-of-the-hub", FAIL, f"{file}:{line} uses torch"
                                f".ops.{namespace}, and metadata.json has the id "
                                f"{subject.id}")
+
+
+def _check_loads(subject: Subject, file: str, text: str, report: Report) -> None:
+    """Look for the libraries that a Python file names where it loads some."""
+    there = {lib.file for lib in subject.libraries}
+    loading = re.findall(r"torch\.ops\.load_library\((.*)\n", text)
+    missing = {name for line in loading
+               for name in re.findall(r"[\"'](?:[^\"'\n]*/)?(\w[\w.-]*\.so)[\"']", line)
+               if name not in there}
+    if missing and subject.libraries and not subject.foreign:
+        report.add("loads-no-library", WARN, f"{file} loads {names(sorted(missing))}, "
+                   f"and there is {names(sorted(there))}")
 
 
 def _find_uses(tree: ast.AST) -> set[tuple[str, str, int]]:

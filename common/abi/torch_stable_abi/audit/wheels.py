@@ -107,10 +107,18 @@ def _check_pythons(wheel: Wheel, report: Report) -> None:
         report.add("wheel-metadata", FAIL, f"Requires-Python is {text!r}, which pip "
                    "cannot read")
         return
-    for_one = [re.fullmatch(r"cp3(\d+)", python) for python, abi, _ in wheel.tags
-               if abi not in ("abi3", "none")]
-    if for_one and all(m and not wanted.contains(f"3.{m[1]}.99") for m in for_one):
-        own = names(sorted({m[0] for m in for_one if m}))
+    odd = [f"{python}-abi3" for python, abi, _ in wheel.tags
+           if abi == "abi3" and not re.fullmatch(r"cp3\d+", python)]
+    if odd:
+        report.add("wheel-metadata", FAIL, f"no Python installs it: {odd[0]} is no tag "
+                   "that pip knows. cp39-abi3 is for CPython 3.9 and newer")
+    # The Pythons of each tag: one, with abi3 that and all newer ones.
+    admitted = [any(wanted.contains(f"3.{minor}.99") for minor in range(
+        int(m[1]), int(m[1]) + (30 if abi == "abi3" else 1)))
+        for python, abi, _ in wheel.tags
+        if abi != "none" and (m := re.fullmatch(r"cp3(\d+)", python))]
+    if admitted and not any(admitted):
+        own = names(sorted({f"{p}-{a}" for p, a, _ in wheel.tags}))
         report.add("wheel-metadata", FAIL, f"no Python installs it: it is for {own}, "
                    f"and Requires-Python is {text}")
 
