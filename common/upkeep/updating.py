@@ -31,7 +31,14 @@ def read_record(folder: Path) -> dict:
     if not (folder / RECORD).exists():
         raise CannotRun(f"{folder} has no {RECORD}: ./workbook new writes it, for a "
                         "template with a folder core/")
-    return read_json(folder / RECORD)
+    record = read_json(folder / RECORD)
+    kinds = {"template": str, "name": str, "bare": bool, "version": str, "files": dict}
+    wrong = [key for key, kind in kinds.items()
+             if not isinstance(record.get(key), kind)]
+    if wrong:
+        raise CannotRun(f"{folder / RECORD} is damaged: it has no {wrong[0]} as "
+                        "./workbook new writes it")
+    return record
 
 
 def update(folder: Path, record: dict, core: dict[str, str]) -> list[str]:
@@ -40,7 +47,7 @@ def update(folder: Path, record: dict, core: dict[str, str]) -> list[str]:
     said = []
     for path, text in core.items():
         file, before = folder / path, record["files"].get(path)
-        there = file.read_text() if file.exists() else None
+        there = file.read_text(errors="replace") if file.exists() else None
         if before == _hash(text) or there == text:
             continue  # nothing has changed since
         if there is None and before is not None:

@@ -66,6 +66,11 @@ def test_core_is_brought_up_to_date(workbook, tmp_path):
 def test_a_folder_that_new_did_not_make_is_refused(workbook, tmp_path):
     done = workbook("new", "--update", tmp_path)
     assert done.returncode == 2 and "has no .core.json" in done.stderr
+    for text in ("", "[]", '{"template": "04", "name": "x", "bare": 1}'):
+        (tmp_path / ".core.json").write_text(text)
+        done = workbook("new", "--update", tmp_path)
+        assert done.returncode == 2 and ".core.json is damaged: it has no " in \
+            done.stderr
 
 
 @pytest.mark.full
