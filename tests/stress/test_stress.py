@@ -13,7 +13,7 @@ import pytest
 from base.building import compiler
 from base.project import ROOT
 from base.sheets import chapters, find_chapter, source_files
-from support import at_once, build_alone
+from support import at_once, build_alone, copy_solution
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.projects import library_of
 
@@ -239,15 +239,11 @@ def test_stack_h_loses_nothing(failures):
 
 def planted(number, folder, name, old, new):
     """Return a copy of a solution with a fault in it."""
-    copy = folder / number
-    copy.mkdir()
-    for file in find_chapter(number).solution.iterdir():
-        if file.is_file():
-            text = file.read_text()
-            if file.name == name:
-                assert text.count(old) == 1
-                text = text.replace(old, new)
-            (copy / file.name).write_text(text)
+    copy = copy_solution(find_chapter(number), folder / number)
+    file, = copy.rglob(name)
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
     return copy
 
 

@@ -15,7 +15,7 @@ OTHERS: list[str] = []  # only the one that is here
 RECORDED = OTHERS
 
 SOURCES = ROOT / "docs/demos/04"
-TEMPLATE = ROOT / "solutions/04_boxed_kernels"
+TEMPLATE = ROOT / "solutions/04_boxed_kernels/core"
 
 
 def show(versions: list[str], say: Callable[[str], None]) -> bool:
