@@ -283,6 +283,14 @@ def test_what_a_command_has_started_ends_with_it(build, workbook, tmp_path, end)
     assert has_ended(daemon) and time.monotonic() - start < 60
 
 
+def test_a_flood_of_output(build, workbook):
+    start = time.monotonic()
+    done = workbook("matrix", build(OPS), MINE, "--", "sh", "-c",
+                    "head -c 100000000 /dev/zero | tr '\\0' x | fold -w 100; exit 3")
+    assert done.returncode == 1 and "the process ended with status 3" in done.stdout
+    assert len(done.stdout) < 10**5 and time.monotonic() - start < 30
+
+
 def test_what_is_no_program(workbook, tmp_path):
     (tmp_path / "file").write_text("")
     for name, said in ("nonesuch", "there is no program nonesuch"), (

@@ -3,7 +3,6 @@
 import errno
 import math
 import os
-import re
 import resource
 import shlex
 import shutil
@@ -97,12 +96,14 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
             [str(word) for word in command], text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, **options) as process:
-        text = ""
+        text, pause = "", 0.05
         try:
             while process.returncode is None:
                 try:
-                    text = process.communicate(timeout=0.05)[0]
-                except subprocess.TimeoutExpired:
+                    text = process.communicate(timeout=pause)[0]
+                except subprocess.TimeoutExpired as so_far:
+                    # Each pause joins what has come: of 128 MB once a second.
+                    pause = 0.05 + len(so_far.output or b"") / 2**27
                     if title:
                         show_progress(f"{title} ...", start)
                     if time.monotonic() - start > timeout:
@@ -137,7 +138,8 @@ def describe_limits() -> str:
 def look_for_full_disk(text: str) -> None:
     """Raise CannotRun if a disk is full. A linker that writes through memory is ended
     by SIGBUS. Compilers write to TMPDIR as well."""
-    found = re.search(".*No space left on device.*|.*signal 7 .*", text)
+    at = max(text.find("No space left on device"), text.find("signal 7 "))
+    found = text[text.rfind("\n", 0, at) + 1:].partition("\n")[0] if at >= 0 else ""
     free = shutil.disk_usage(HERE).free
     if not found and free >= 2**20:  # CMake may not say so
         return
@@ -146,7 +148,7 @@ def look_for_full_disk(text: str) -> None:
     if Path(temporary).is_dir() and shutil.disk_usage(temporary).free < free / 2:
         what = f"the disk of {temporary} is full; free some, or set TMPDIR to a " \
             "folder of another disk"
-    raise CannotRun(what + (f"\n{found[0].strip()}" if found else ""))
+    raise CannotRun(what + (f"\n{found.strip()}" if found else ""))
 
 
 def run_shown(title: str, command: list, **options) -> None:
