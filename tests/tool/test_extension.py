@@ -283,6 +283,13 @@ def test_what_a_command_has_started_ends_with_it(build, workbook, tmp_path, end)
     assert has_ended(daemon) and time.monotonic() - start < 60
 
 
+def test_an_op_of_two_libraries_is_listed_once(capsys):
+    one = {"refused": "", "ops": ["x::f"]}
+    extension.list_ops({"versions": {v: {"libraries": {"a": one, "b": one}}
+                                     for v in ("2.10.0", "2.13.0")}})
+    assert capsys.readouterr().out == "  x::f\n"
+
+
 def test_a_flood_of_output(build, workbook):
     start = time.monotonic()
     done = workbook("matrix", build(OPS), MINE, "--", "sh", "-c",

@@ -440,9 +440,9 @@ def list_ops(result: dict) -> None:
     ran = [v for v, row in result["versions"].items()
            if not any(r["refused"] for r in row["libraries"].values())]
     for version in ran:
-        for one in result["versions"][version]["libraries"].values():
-            for op in one["ops"] or []:
-                on.setdefault(op, []).append(version)
+        libraries = result["versions"][version]["libraries"].values()
+        for op in sorted({op for one in libraries for op in one["ops"] or []}):
+            on.setdefault(op, []).append(version)
     for op, versions in on.items():
         print(f"  {op}" + (f": on {', '.join(versions)} alone"
                            if versions != ran else ""))
