@@ -61,7 +61,7 @@ def test_an_error_is_handed_on(ops):
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["04_boxed_kernels", "08_hub_packaging"])
 def test_schemas_finds_each_call(workbook, name):
-    """What the templates call is listed, and fits every libtorch."""
+    """Each template lists its calls, and they fit every libtorch."""
     folder = ROOT / "build/release/solutions" / name
     library, = [*folder.glob("*.so"), *folder.glob("cpu/*.so")]
     done = workbook("schemas", library, "--torch", "all")

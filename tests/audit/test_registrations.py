@@ -97,6 +97,7 @@ STABLE_TORCH_LIBRARY(wrong, m) {
   m.def("equals(Tensor x) => Tensor");
   m.def("alone");
   m.def("da-sh(Tensor x) -> Tensor");
+  m.def("da(Tensor x) -> Tensor");
   m.def("order(int n=1, Tensor x) -> Tensor");
   m.def("value(bool b=true) -> Tensor");
   m.def("suffix(int n=1.5e3x) -> Tensor");
@@ -129,6 +130,7 @@ def test_faults_of_registrations(findings, build):
     assert said >= {("schema-is-malformed", "FAIL", f"libtorch cannot read {text}")
                     for text in malformed}
     texts = {f.text for f in found}
+    assert not [text for text in texts if "wrong::da " in text]  # nor is it twice
     assert ("defines wrong::twice 2 times: libtorch refuses the second, and the "
             "process ends") in texts
     assert "has 2 kernels of wrong::nothing for CPU: the last one stays" in texts
@@ -153,6 +155,26 @@ def test_a_namespace_of_pytorch(findings, build):
     library = build(MANY.replace("LIBRARY(many", "LIBRARY(aten"), linked=False)
     assert "has STABLE_TORCH_LIBRARY(aten), which PyTorch has" in str(
         [f.text for f in findings(library) if f.rule == "defined-twice"])
+
+
+def test_namespaces_of_which_pytorch_has_the_library():
+    import torch
+
+    from torch_stable_abi.audit.ops import TORCHS
+    for namespace in TORCHS:
+        with pytest.raises(RuntimeError, match="Only a single TORCH_LIBRARY"):
+            torch._C._dispatch_library("DEF", namespace, "")
+
+
+def test_a_machine_whose_code_is_not_known(findings, build, tmp_path):
+    """Strings that read as schemas are ops, and nothing is said of their kernels."""
+    data = bytearray(build(MANY, linked=False).read_bytes())
+    data[18] = 243  # e_machine: RISC-V
+    (tmp_path / "one.so").write_bytes(data)
+    found = {f.rule: f for f in findings(tmp_path / "one.so")}
+    assert "ops in torch.ops.many, torch.ops.other" in found["defines"].text
+    assert not {"defined-twice", "op-without-kernel", "kernels-for-other-ops",
+                "kernel-of-another-shape"} & found.keys()
 
 
 def test_a_namespace_in_two_source_files(findings, build, tmp_path):

@@ -253,7 +253,7 @@ DAEMON = "setsid sh -c 'echo $$ > %s; exec sleep 987' & sleep 0.5; "
 
 
 def has_ended(file):
-    """Whether the process whose number the daemon has left there ends soon."""
+    """Return whether the daemon that has left its number in the file ends soon."""
     for _ in range(50):
         if not Path("/proc", file.read_text().strip()).exists():
             return True

@@ -38,7 +38,8 @@ def test_little_is_to_be_replaced(workbook, number, tmp_path):
 
 
 def test_core_is_brought_up_to_date(workbook, tmp_path):
-    """What was not edited is written, what was is left, with what to change."""
+    """A file that was not edited is written; one that was is left, and the change is
+    shown."""
     folder = made(workbook, "08", tmp_path / "mine")
     old, edited, gone = (folder / "torch-ext/core" / name for name in (
         "sizes.h", "checks.h", "dispatch.h"))

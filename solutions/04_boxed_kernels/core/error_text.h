@@ -3,7 +3,7 @@
 
 #include <string>
 
-// Of libtorch 2.13 and later. It is declared weak: where libtorch has no such
+// libtorch has it since 2.13. It is declared weak: where libtorch has no such
 // function, the library loads all the same, and the function's address is null.
 // (dlsym would do the same, and would ask for glibc 2.34.)
 extern "C" __attribute__((weak)) const char*

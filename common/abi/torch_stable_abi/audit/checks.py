@@ -11,6 +11,7 @@ from torch_stable_abi.audit import (
 )
 from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
+from torch_stable_abi.audit.registrations import Registrations, read_registrations
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -20,10 +21,11 @@ def audit(subject: Subject) -> list[Report]:
     one without a name for what holds them all."""
     reports: list[Report] = []
     beside = []
-    for library in subject.libraries:
+    registered = [read_registrations(library) for library in subject.libraries]
+    for library, found in zip(subject.libraries, registered):
         report = Report([library.name])
         if libtorch.uses_torch(library) or len(subject.libraries) == 1:
-            _check_library(library, subject, report)
+            _check_library(library, found, subject, report)
         else:
             _check_bystander(library, subject, report)
             if report.level not in (WARN, FAIL):
@@ -34,14 +36,15 @@ def audit(subject: Subject) -> list[Report]:
             twin.names += report.names
         else:
             reports.append(report)
-    whole = _check_whole(subject, reports, beside)
+    whole = _check_whole(subject, registered, reports, beside)
     return [*reports, whole] if whole.findings else reports
 
 
-def _check_library(library: Library, subject: Subject, report: Report) -> None:
+def _check_library(library: Library, found: Registrations, subject: Subject,
+                   report: Report) -> None:
     libtorch.check_libtorch(library, subject, report)
     ops.check_calls(library, report)
-    ops.check_registrations(library, subject, report)
+    ops.check_registrations(library, found, subject, report)
     platforms.check_platform(library, report)
     platforms.check_python(library, subject, report)
     platforms.check_cuda(library, subject, report)
@@ -57,13 +60,14 @@ def _check_bystander(library: Library, subject: Subject, report: Report) -> None
     links.check_links(library, subject, report)
 
 
-def _check_whole(subject: Subject, reports: list[Report], beside: list[str]) -> Report:
+def _check_whole(subject: Subject, registered: list[Registrations],
+                 reports: list[Report], beside: list[str]) -> Report:
     report = Report([])
     floor = max((r.floor for r in reports if r.floor), key=numbers, default=None)
     if subject.wheel:
         bound = [name for r in reports if r.bound for name in r.names]
         wheels.check_wheel(subject, floor, bound, report)
-    together.check_together(subject, report)
+    together.check_together(subject, registered, report)
     if subject.variant:
         hub.check_variant(subject, reports, floor, report)
     if beside:

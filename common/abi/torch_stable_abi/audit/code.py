@@ -15,8 +15,8 @@ FUNCTIONS = {"aoti_torch_library_init_def": "open",
              "aoti_torch_library_init_impl": "open for kernels",
              "aoti_torch_library_def": "define",
              "torch_library_impl": "implement", "aoti_torch_library_impl": "implement"}
-# The headers' own functions around them, where a compiler does not inline them; what
-# it splits off as .part or .cold is of the way of an error.
+# The headers' own functions around them, where a compiler does not inline them. Their
+# .part and .cold clones handle errors.
 WRAPPER = re.compile(r"_ZN5torch6stable6detail13StableLibrary(?:3(def)|4(impl)|C[12])E"
                      r"(?!.*\.(part|cold)).*")
 REACH = 96  # bytes before a call, in which its arguments are set

@@ -22,8 +22,8 @@ KNOWN = re.compile(
     r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
 # A mangled name in the namespace std, or of its table of virtual functions.
 STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]")
-# Names in C of libraries that libtorch has in it, or needs.
-OF_TORCH = re.compile("GOMP_|omp_|mkl_|MKL_|cblas_|Sleef_|pthreadpool_|cpuinfo_|nnp_")
+# Names in C of libraries that libtorch has in it, or needs, by nm of 2.13 from PyPI.
+OF_TORCH = re.compile("GOMP_|omp_|mkl_|MKL_|Sleef_|pthreadpool_|cpuinfo_|nnp_")
 # Names of libraries that libtorch_cuda needs, and so brings.
 OF_CUDA = re.compile(
     r"(cublas|cudnn|cufft|curand|cusparse|cusolver|nccl|nvrtc|cuda)\w+")

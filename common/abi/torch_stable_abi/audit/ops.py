@@ -5,20 +5,16 @@ from collections import Counter
 
 from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, names
-from torch_stable_abi.audit.registrations import (
-    NAME,
-    Kernel,
-    Registrations,
-    read_registrations,
-)
+from torch_stable_abi.audit.registrations import NAME, Kernel, Registrations
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 from torch_stable_abi.schemas import schema
 
 OP = re.compile(r"aten::(\w+)(?:\.(\w+))?")
-# The namespaces of PyTorch itself.
-TORCHS = ("aten", "prim", "prims", "higher_order", "quantized", "c10d", "inductor")
+# Namespaces of which PyTorch has the one TORCH_LIBRARY.
+TORCHS = ("aten", "prims", "quantized", "_quantized", "c10d", "_c10d_functional",
+          "mkl", "mkldnn", "onednn", "profiler", "sparse")
 # Keys for which the dispatcher of no build of PyTorch looks.
 NEVER = {"HIP": "builds for ROCm look for CUDA"}
 
@@ -58,8 +54,8 @@ def check_calls(library: Library, report: Report) -> None:
                    f"many slots as it was built with: {changed[0]}", changed)
 
 
-def check_registrations(library: Library, subject: Subject, report: Report) -> None:
-    found = read_registrations(library)
+def check_registrations(library: Library, found: Registrations, subject: Subject,
+                        report: Report) -> None:
     spaces = found.spaces
     if found.ops and not spaces and not found.macros:  # what its Python files name
         spaces = {n for n in subject.namespaces if n in library.strings}
@@ -137,7 +133,8 @@ def _check_schemas(found: Registrations, report: Report) -> None:
 
 
 def _check_twice(found: Registrations, report: Report) -> None:
-    times = Counter((op.namespace, op.name) for op in found.ops if op.namespace)
+    times = Counter((op.namespace, op.name) for op in found.ops if op.namespace
+                    and not found.guessed and not schema.find_fault(op.schema))
     for (namespace, name), n in sorted(times.items()):
         if n > 1:
             report.add("defined-twice", FAIL, f"defines {namespace}::{name} {n} times: "
@@ -170,13 +167,13 @@ def _check_kernels(library: Library, found: Registrations, report: Report) -> No
     for text in found.misnamed:
         report.add("kernels-for-other-ops", FAIL, f"m.impl got {text}, where the name "
                    "of an op is expected: the process ends when it is loaded")
-    if found.hidden:
+    if found.hidden or found.guessed:
         return
     there = {(op.namespace, op.name): op.schema for op in found.ops}
     for kernel in found.kernels:
-        schema_ = there.get((kernel.namespace, kernel.name))
-        if schema_ and kernel.namespace:
-            _check_signature(kernel, schema_, report)
+        defined = there.get((kernel.namespace, kernel.name))
+        if defined and kernel.namespace:
+            _check_signature(kernel, defined, report)
     for namespace in sorted({op.namespace for op in found.ops} & {
             n for n, times in found.opened.items() if times}):
         without = sorted({k.name for k in found.kernels if k.namespace == namespace

@@ -54,6 +54,13 @@ class Registrations:
     kernels: list[Kernel] = field(default_factory=list)
     misnamed: list[str] = field(default_factory=list)  # what m.impl got as a name
     hidden: int = 0  # ops whose schema is made when the library is loaded
+    guessed: bool = False  # whether ops are strings that read as schemas
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all ops and kernels show, each with its namespace."""
+        return not (self.hidden or self.guessed or self.macros) and all(
+            [op.namespace for op in self.ops] + [k.namespace for k in self.kernels])
 
 
 def read_registrations(library: Library) -> Registrations:
@@ -64,9 +71,10 @@ def read_registrations(library: Library) -> Registrations:
     _read_code(library, found)
     if found.hidden or not found.ops:
         there = {op.schema for op in found.ops}
-        found.ops += [Op(_only(found.spaces), text) for text in sorted(library.strings)
-                      if ")" in text and "->" in text and text not in there
-                      and SCHEMA.fullmatch(text)]
+        more = [Op(_only(found.spaces), text) for text in sorted(library.strings)
+                if ")" in text and "->" in text and text not in there
+                and SCHEMA.fullmatch(text)]
+        found.guessed, found.ops = bool(more), found.ops + more
     return found
 
 

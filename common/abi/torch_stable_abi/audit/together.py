@@ -6,7 +6,7 @@ import re
 
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
 from torch_stable_abi.audit.ops import TORCHS
-from torch_stable_abi.audit.registrations import Registrations, read_registrations
+from torch_stable_abi.audit.registrations import Registrations
 from torch_stable_abi.audit.subject import Subject
 
 # Members of torch.ops that are no namespaces.
@@ -15,71 +15,75 @@ LOADING = ("load_library", "loaded_libraries", "import_module")
 ADDING = r"\bregister_(?:fake|autograd|kernel|vmap)\(\s*[\"'](\w+)::(\w+)"
 
 
-def check_together(subject: Subject, report: Report) -> None:
-    """Check the ops of all libraries, and those that Python calls."""
-    registrations = [(lib, read_registrations(lib)) for lib in subject.libraries]
-    for namespace in sorted({n for _, found in registrations for n in found.opened}):
-        opening = [lib for lib, found in registrations if found.opened[namespace]]
+def check_together(subject: Subject, registered: list[Registrations],
+                   report: Report) -> None:
+    """Check what the libraries of a subject register, each in its place in
+    `registered`, against each other, and against what Python files use."""
+    for namespace in sorted({n for found in registered for n in found.opened}):
+        opening = [lib for lib, found in zip(subject.libraries, registered)
+                   if found.opened[namespace]]
         # Libraries for one Python, torch or GPU each have names that a number tells
         # apart, or lie in folders of their own.
         if len({re.sub(r"\d+", "", lib.file) for lib in opening}) > 1:
             report.add("defined-twice", WARN, f"STABLE_TORCH_LIBRARY({namespace}) is "
                        f"in {names(lib.name for lib in opening)}: one process can load "
                        "one of them")
-    _check_python(subject, [found for _, found in registrations], report)
-    _check_kernels(subject, [found for _, found in registrations], report)
+    known = _find_known(subject, registered)
+    for file, text in sorted(subject.python.items()):
+        for namespace, name in sorted(set(re.findall(ADDING, text))):
+            if namespace in known and name not in known[namespace]:
+                report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
+                           "which no library here defines")
+        _check_loads(subject, file, text, report)
+        # A large package has thousands of files, which take time to parse.
+        if subject.id or any(f"torch.ops.{n}" in text for n in known):
+            _check_uses(subject, file, text, known, report)
+    _check_kernels(subject, registered, report)
 
 
-def _check_kernels(subject: Subject, registrations: list[Registrations],
+def _find_known(subject: Subject, registered: list[Registrations]
+                ) -> dict[str, set[str]]:
+    """Return {namespace: the names of its ops} of the namespaces that no Python file
+    names in a string, for it may define ops there, and whose ops all show."""
+    if not all(found.is_whole for found in registered):
+        return {}
+    known: dict[str, set[str]] = {}
+    for op in (op for found in registered for op in found.ops):
+        known.setdefault(op.namespace, set()).add(op.name.partition(".")[0])
+    strings = re.compile(r"[\"'](\w+)(?=[\"']|::)")
+    for text in subject.python.values():
+        for namespace in strings.findall(re.sub(ADDING, "", text)):
+            known.pop(namespace, None)
+    return known
+
+
+def _check_uses(subject: Subject, file: str, text: str, known: dict[str, set[str]],
+                report: Report) -> None:
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        for namespace, name, line in sorted(_find_uses(ast.parse(text))):
+            own = known.get(namespace, set()) | {"", "name"}  # a namespace has a name
+            if namespace in known and name not in own:
+                report.add("calls-no-op", WARN, f"{file}:{line} uses torch.ops."
+                           f"{namespace}.{name}, which no library here defines")
+            if subject.id and namespace not in {*TORCHS, "prim", "higher_order",
+                                                "inductor", subject.id}:
+                report.add("namespace-of-the-hub", FAIL, f"{file}:{line} uses torch."
+                           f"ops.{namespace}, and metadata.json has the id "
+                           f"{subject.id}")
+
+
+def _check_kernels(subject: Subject, registered: list[Registrations],
                    report: Report) -> None:
     """Look for ops that nothing here has a kernel for."""
-    kernels = {(k.namespace, k.name) for found in registrations for k in found.kernels}
-    shown = all(not found.hidden and not found.macros and all(
-        op.namespace for op in found.ops) and all(k.namespace for k in found.kernels)
-        for found in registrations)
-    ops = {(op.namespace, op.name) for found in registrations for op in found.ops
+    kernels = {(k.namespace, k.name) for found in registered for k in found.kernels}
+    ops = {(op.namespace, op.name) for found in registered for op in found.ops
            if found.opened[op.namespace]}
     named = set(re.findall(r"[\"':](\w+)", "\n".join(subject.python.values())))
     without = [f"{namespace}::{name}" for namespace, name in sorted(ops - kernels)
                if name.partition(".")[0] not in named]
-    if shown and without:
+    if without and all(found.is_whole for found in registered):
         report.add("op-without-kernel", WARN if subject.python else NOTE,
                    f"nothing here has a kernel for {names(without)}", without)
-
-
-def _check_python(subject: Subject, registrations: list[Registrations],
-                  report: Report) -> None:
-    defined: dict[str, set[str]] = {}
-    unknown = {""}  # namespaces with ops that do not show
-    for found in registrations:
-        unknown |= found.macros | (found.spaces if found.hidden else set())
-        for op in found.ops:
-            defined.setdefault(op.namespace, set()).add(op.name.partition(".")[0])
-    unknown |= set(defined) if "" in defined else set()
-    named = re.compile("[\"'](" + "|".join(map(re.escape, defined)) + ")(?=[\"']|::)")
-    unknown |= {found[1] for text in subject.python.values()  # which may define some
-                for found in named.finditer(re.sub(ADDING, "", text))}
-    for file, text in sorted(subject.python.items()):
-        for namespace, name in sorted(set(re.findall(ADDING, text))):
-            if namespace in defined and namespace not in unknown and \
-                    name not in defined[namespace]:
-                report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
-                           "which no library here defines")
-        _check_loads(subject, file, text, report)
-    known = [f"torch.ops.{n}" for n in defined if n not in unknown]
-    for file, text in sorted(subject.python.items()):
-        if not subject.id and not any(name in text for name in known):
-            continue  # a large package has thousands, which take time to parse
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            for namespace, name, line in sorted(_find_uses(ast.parse(text))):
-                if name and namespace in defined and namespace not in unknown and \
-                        name not in defined[namespace] | {"name"}:
-                    report.add("calls-no-op", WARN, f"{file}:{line} uses torch.ops."
-                               f"{namespace}.{name}, which no library here defines")
-                if subject.id and namespace not in {*TORCHS, subject.id}:
-                    report.add("namespace-of-the-hub", FAIL, f"{file}:{line} uses torch"
-                               f".ops.{namespace}, and metadata.json has the id "
-                               f"{subject.id}")
 
 
 def _check_loads(subject: Subject, file: str, text: str, report: Report) -> None:

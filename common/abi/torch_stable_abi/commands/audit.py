@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from torch_stable_abi.audit import accepted, formats, limited  # need pyelftools
+    from torch_stable_abi.audit import accepted, formats, limits  # need pyelftools
     acceptances = accepted.read_acceptances(arguments.config)
     results = []
-    with limited.limited_memory(arguments.memory):
+    with limits.limited_memory(arguments.memory):
         for given in arguments.files:
-            results += limited.audit_file(given, arguments.seconds, arguments.memory)
+            results += limits.audit_file(given, arguments.seconds, arguments.memory)
     accepted.accept(results, acceptances)
     for result in results:
         if result.error:

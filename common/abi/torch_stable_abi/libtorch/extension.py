@@ -85,8 +85,8 @@ class Result:
 
 @dataclass
 class Subject:
-    """What is tried together: the libraries that a user names, those of a wheel, or
-    those of a folder."""
+    """The libraries that are tried together: those that a user names, or those of a
+    wheel or of a folder."""
     libraries: list[Path] = field(default_factory=list)
     wheel: Path | None = None
     in_python: str = ""  # the text of its Python files that register ops or kernels

@@ -74,16 +74,16 @@ def write(op: str, overload: str, arguments: list[Argument],
           returns: list[Argument]) -> list[str]:
     """Return the declaration and the call, or why there is none."""
     types = [name_type(one.type) for one in arguments]
-    gives = [name_type(one.type) for one in returns]
-    if not all(gives) or any(not type and one.type[-1] != "?"
+    results = [name_type(one.type) for one in returns]
+    if not all(results) or any(not type and one.type[-1] != "?"
                              for type, one in zip(types, arguments)):
         return ["no call by name: a type of it cannot cross"]
-    if gives != gives[::-1]:
+    if results != results[::-1]:
         return ["no call by name: libtorch confuses returns of several types"]
     if not all(types):
         return write_slots(op, overload, arguments, returns)
-    result = gives[0] if len(gives) == 1 else \
-        f"std::tuple<{', '.join(map(str, gives))}>" if gives else "void"
+    result = results[0] if len(results) == 1 else \
+        f"std::tuple<{', '.join(map(str, results))}>" if results else "void"
     name = name_variable("_".join(filter(None, (op.partition("::")[2], overload))))
     name += "_op" if name in {one.name for one in arguments} else ""
     values = ", ".join(map(name_value, arguments))
