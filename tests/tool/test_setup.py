@@ -14,6 +14,7 @@ import pytest
 import transcript
 from base.project import ROOT
 from support import copy_checkout, copy_set_up, ended, terminal, until
+from torch_stable_abi import programs
 from torch_stable_abi.libtorch.installed import torch_root
 
 
@@ -249,6 +250,15 @@ def test_interrupted_check_leaves_no_process(implementation, program, processes)
     while started_by(mine.folder) and time.monotonic() < end:
         time.sleep(0.05)
     assert not started_by(mine.folder)
+
+
+def test_what_an_ended_program_has_started_ends(tmp_path, monkeypatch):
+    """As CMake's trial builds, whose ninja CMake leaves alone when it is ended."""
+    monkeypatch.setenv("STARTED_BY", str(tmp_path))
+    with pytest.raises(programs.Superseded):
+        programs.run(["sh", "-c", "sleep 60 > /dev/null 2>&1 & wait"],
+                     superseded=lambda: "sleep" in started_by(tmp_path))
+    assert "sleep" not in started_by(tmp_path)
 
 
 def started_by(folder):

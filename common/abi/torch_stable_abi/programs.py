@@ -1,5 +1,6 @@
 """Running programs, and saying what the system refuses."""
 
+import contextlib
 import errno
 import math
 import os
@@ -12,6 +13,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from torch_stable_abi import supervising
 
 HERE = Path(__file__).parent  # in a checkout, on the disk of its builds
 PIP = [sys.executable, "-I", "-m", "pip",  # not what lies in the current folder
@@ -112,8 +115,7 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
                     if superseded():
                         raise Superseded from None
         except (KeyboardInterrupt, Superseded):
-            process.terminate()  # ninja deletes what is half made
-            process.communicate()
+            terminate_family(process)
             show_progress("", start)
             raise
     if title:
@@ -121,6 +123,25 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
     if process.returncode != 0:
         look_for_full_disk(text)
     return subprocess.CompletedProcess(command, process.returncode, text)
+
+
+def terminate_family(process: subprocess.Popen) -> None:
+    """Terminate the process and all that it has started, and wait for them: CMake, when
+    it is ended, leaves the ninja of a trial build alone."""
+    family = list(supervising.find_descendants(process.pid))
+    for one in (process.pid, *family):  # ninja deletes what is half made
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGTERM)
+    process.communicate()
+    end = time.monotonic() + 1
+    while time.monotonic() < end and any(map(_is_running, family)):
+        time.sleep(0.01)
+
+
+def _is_running(process: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    return False
 
 
 def describe_limits() -> str:
@@ -172,9 +193,9 @@ def run_shown(title: str, command: list, **options) -> None:
                 text = f"{title} ... {seconds:.0f} s  {line.strip()}"
                 print(f"\r\033[K{text[:78]}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        process.terminate()
+        terminate_family(process)
         raise
-    finally:  # after Ctrl-C too, so that it can tidy up
+    finally:
         process.wait()
         if shown:
             print("\r\033[K", end="", file=sys.stderr)
