@@ -17,14 +17,15 @@ from torch_stable_abi.programs import CannotRun
 COMMANDS = {
     "learn": ["check", "hint", "diff", "reset", "debug", "py", "demo",
               "list", "tour"],
-    "build your own": ["new", "schemas", "audit", "matrix", "trace"],
+    "build your own": ["new", "port", "compare", "schemas", "audit", "matrix",
+                       "trace"],
     "teach": ["archive", "grade"],
     "look after the workbook": [
         "test", "bench", "docs", "carry", "doctor", "nvcc"],
 }
 
 ROOMS = ("learn", "upkeep", "torch_stable_abi")
-WITHOUT_TORCH = ("audit",)  # which ./workbook runs in an environment of its own
+WITHOUT_TORCH = ("audit", "port")  # run by ./workbook in environments of their own
 
 MANUAL = """\
 The LibTorch Stable ABI Workbook.

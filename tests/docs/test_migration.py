@@ -15,6 +15,7 @@ import pytest
 import snippets
 from base import nvcc
 from base.project import ROOT
+from base.requirements import install
 from torch_stable_abi.libtorch import runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
@@ -121,7 +122,7 @@ def test_rows_are_complete():
         assert set(row) <= {
             "group", "what", "unstable", "stable", "refused", "absent",
             "include", "define", "headers", "target", "scope", "python",
-            "nvcc", "note"}, row["what"]
+            "nvcc", "note", "port", "dispatch", "differs"}, row["what"]
         assert "stable" in row or "note" in row, \
             f"{row['what']} has no counterpart, and nothing says what to do"
         assert "stable" in row or {"refused", "absent"} <= set(row), \
@@ -206,6 +207,31 @@ def test_what_is_absent_is_in_no_c_header():
                 row["what"]
 
 
+@pytest.mark.full
+def test_port_names_what_does_not_compile(headers):
+    """Of the unstable halves as `port` leaves them, the newest headers take each in
+    which it names nothing."""
+    install("port")
+    from torch_stable_abi.port.rewriting import Rewriter
+    from torch_stable_abi.port.syntax import Source
+    from torch_stable_abi.port.types import Types
+    code = unstable_code(HOST)
+    row_of, row = {}, None
+    for number, line in enumerate(code.splitlines(), 1):
+        if begin := re.match(r'#line 1 "row_(\d+)"', line):
+            row = int(begin[1])
+        row_of[number] = row
+    source = Source(code.encode())
+    ported = Rewriter(source, Types(source, []))
+    named = {row_of[one.line] for one in ported.findings
+             if one.kind not in ("done", "differs")}
+    said = snippets.compile(ported.text, headers[max(headers)], f"2.{max(headers)}",
+                            "-fsyntax-only")
+    refused = {int(n) for n in re.findall(r"^row_(\d+):\d+:\d+: error", said, re.M)}
+    assert [HOST[i]["what"] for i in refused - named] == []
+    assert len(set(range(len(HOST))) - named) > len(HOST) / 3
+
+
 def device_code(code: str, torch: Path, file: Path, *options) -> str:
     """"" if nvcc takes `code`, put into `file`, else what it said."""
     file.write_text(code)
@@ -222,12 +248,14 @@ def test_device_code(row, headers, tmp_path):
     if nvcc.find() is None:
         pytest.skip("no nvcc: ./workbook nvcc --fetch")
     file = tmp_path / "row.cu"
-    assert device_code(row["unstable"], torch_root(), file) == ""
+    assert device_code(row["unstable"], torch_root(), file,  # a header of CUDA builds
+                       "-DC10_USING_CUSTOM_GENERATED_MACROS") == ""
     oldest, _ = least(row)
     includes = "".join(f"#include <{name}>\n" for name in row["include"])
     for minor in {oldest - 1, oldest, max(headers)} & set(headers):
         said = device_code(
             includes + row["stable"], headers[minor], file,
+            *(f"-D{name}" for name in row.get("define", [])),
             f"-DTORCH_TARGET_VERSION={snippets.pack_version('2.10')}")
         assert (said == "") == (minor >= oldest), f"headers 2.{minor}: {said}"
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from torch_stable_abi.files import printable
 from torch_stable_abi.programs import CannotRun, sentence
 
-COMMANDS = ("audit", "matrix", "schemas", "trace")
+COMMANDS = ("audit", "compare", "matrix", "port", "schemas", "trace")
 LONGEST = 4096  # characters of an argument: as many as a path may have
 
 

@@ -1,0 +1,1 @@
+"""port: what each line of an extension of the unstable API becomes."""

@@ -1,0 +1,161 @@
+"""Drafts of schemas and registrations, from PYBIND11_MODULE and from m.def(name, &f). A
+person decides the marks: whether a tensor is written to is in the kernel."""
+
+import re
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from torch_stable_abi.port.syntax import Source, field, join_name, walk
+from torch_stable_abi.port.types import OPTIONAL, TENSOR, TENSORS, read_type
+
+_PLAIN = ((r"bool", "bool"), (r"(c10|at|torch)::SymInt", "SymInt"),
+          (r"double|float", "float"), (r"(c10|at|torch)::ScalarType|torch::Dtype",
+                                       "ScalarType"),
+          (r"(std::)?string(_view)?|(c10|std)::string_view|(const)?char\*", "str"),
+          (r"(c10|at|torch)::Device", "Device"),
+          (r"u?int(8|16|32|64)?(_t)?|long(long)?|size_t|unsigned(int)?", "int"))
+
+
+@dataclass(frozen=True)
+class Draft:
+    name: str
+    schema: str
+    function: str
+    marks: tuple[str, ...]  # what a person must decide
+
+
+def draft_registrations(sources: list[Source]) -> list[Draft]:
+    """Return a draft for each function that pybind11 or m.def(name, &f) exports."""
+    functions: dict[str, tuple[Source, Node, Node]] = {}
+    for source in sources:
+        for node in walk(source.root):
+            if node.type in ("function_definition", "declaration"):
+                for one in walk(node):
+                    if one.type == "function_declarator":
+                        name = field(one, "declarator")
+                        if name is not None:
+                            known = join_name(source, name).rpartition("::")[2]
+                            functions.setdefault(known, (source, node, one))
+                        break
+                    if one.type == "compound_statement":
+                        break
+    found = []
+    for source in sources:
+        for node in walk(source.root):
+            if node.type == "call_expression":
+                if draft := _draft_call(source, node, functions):
+                    found.append(draft)
+    return found
+
+
+def _draft_call(source: Source, node: Node,
+                functions: dict[str, tuple[Source, Node, Node]]) -> Draft | None:
+    function, arguments = field(node, "function"), field(node, "arguments")
+    if function is None or arguments is None or function.type != "field_expression" or \
+            not source.text_of(function).endswith(".def"):
+        return None
+    given = [c for c in arguments.named_children if c.type != "comment"]
+    if len(given) < 2 or given[0].type != "string_literal" or \
+            "(" in source.text_of(given[0]):
+        return None
+    name = source.text_of(given[0]).strip('"').rpartition("::")[2]
+    target = join_name(source, field(given[1], "argument") or given[1])
+    if not target:
+        return Draft(name, f"{name}(...) -> ...", "", ("what it calls was not found",))
+    known = functions.get(target.rpartition("::")[2])
+    if known is None:
+        return Draft(name, f"{name}(...) -> ...", target,
+                     (f"the declaration of {target} was not found",))
+    texts = [source.text_of(one) for one in given[2:]]
+    keywords = re.findall(r'py(?:bind11)?::arg\("(\w+)"\)\s*(?:=\s*([^,]+))?',
+                          ", ".join(texts))
+    draft = _draft_schema(name, target, known, keywords)
+    if any("gil_scoped_release" in text for text in texts):
+        draft = Draft(draft.name, draft.schema, draft.function, (
+            *draft.marks, "the GIL: torch.ops releases it itself"))
+    return draft
+
+
+def _draft_schema(name: str, function: str, known: tuple[Source, Node, Node],
+                  keywords: list[tuple[str, str]]) -> Draft:
+    source, node, declarator = known
+    parameters = field(declarator, "parameters")
+    marks, parts, letter = [], [], iter("abcdefghijklmnopqrstuvwxyz")
+    for i, one in enumerate(c for c in (parameters.named_children if parameters else [])
+                            if c.type.endswith("parameter_declaration")):
+        text = source.text_of(one)
+        type = field(one, "type")
+        place = field(one, "declarator")
+        called = next((source.text_of(c) for c in (walk(place) if place else [])
+                       if c.type == "identifier"), f"arg{i}")
+        default = field(one, "default_value")
+        value = source.text_of(default) if default else ""
+        if i < len(keywords):
+            called, value = keywords[i][0], keywords[i][1].strip() or value
+        written = "&" in text and not re.match(r"\s*const\b|.*\bconst\s*&", text)
+        schema, mark = _schema_type(source.text_of(type) if type else "", written,
+                                    letter)
+        if mark:
+            marks.append(f"{called}: {mark}")
+        if wide := _wide(source.text_of(type) if type else ""):
+            marks.append(f"{called}: make it {wide} in C++; TORCH_BOX takes the narrow "
+                         "type and reads a part of the slot")
+        parts.append(f"{schema} {called}" + (f"={_value(value)}" if value else ""))
+    result = field(node, "type")
+    returns, mark = _returns(source.text_of(result) if result else "void")
+    if mark:
+        marks.append(mark)
+    return Draft(name, f"{name}({', '.join(parts)}) -> {returns}", function,
+                 tuple(marks))
+
+
+def _schema_type(text: str, written: bool, letter) -> tuple[str, str]:
+    """Return the type in a schema, and what a person must look at."""
+    kind = read_type(text, bare=True)
+    plain = re.sub(r"\bconst\b|[&\s]", "", text)
+    if kind in (TENSOR, OPTIONAL):
+        mark = f"({next(letter)}!)" if written else ""
+        doubt = "is it written to? The kernel says" if written else ""
+        return f"Tensor{mark}" + ("?" if kind == OPTIONAL else ""), doubt
+    if kind == TENSORS:
+        return "Tensor[]", ""
+    for shape, name in _PLAIN:
+        if re.fullmatch(shape, plain):
+            return name, ""
+        if re.fullmatch(rf"(\w+::)?optional<({shape})>", plain):
+            return f"{name}?", ""
+        if re.fullmatch(rf"(std::)?vector<({shape})>|(\w+::)?ArrayRef<({shape})>",
+                        plain):
+            return f"{name}[]", ""
+    if plain.endswith("IntArrayRef"):
+        return "int[]", ""
+    return "???", f"{text} has no type in a schema that is known here"
+
+
+def _wide(text: str) -> str:
+    """Return the type that crosses for a narrow one, or ""."""
+    plain = re.sub(r"\bconst\b|[&\s]", "", text)
+    return "double" if plain == "float" else "int64_t" if re.fullmatch(
+        r"u?int(8|16|32)?(_t)?|uint64_t|long(long)?|size_t|unsigned(int)?|short",
+        plain) else ""
+
+
+def _returns(text: str) -> tuple[str, str]:
+    plain = re.sub(r"\b(const|static|inline)\b|[&\s]", "", text)
+    if plain in ("void", ""):
+        return "()", ""
+    if match := re.fullmatch(r"std::(?:tuple|pair)<(.*)>", plain):
+        types = [_schema_type(part, False, iter(""))[0]
+                 for part in re.split(r",(?![^<]*>)", match[1])]
+        return f"({', '.join(types)})", ""
+    kind, mark = _schema_type(plain, False, iter(""))
+    if kind == "Tensor[]" and "vector" in plain:
+        return kind, "returns a list: of a fixed length, (Tensor, Tensor) is better"
+    return kind, mark
+
+
+def _value(text: str) -> str:
+    return {"true": "True", "false": "False", "nullptr": "None"}.get(
+        text, "None" if "nullopt" in text or text in ("{}", "py::none()") else
+        text.removesuffix("f") if re.fullmatch(r"-?[\d.]+(e-?\d+)?f", text) else text)

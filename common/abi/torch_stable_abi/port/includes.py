@@ -1,0 +1,96 @@
+"""The includes of a source: those of the unstable API go; by what is used come those of
+the stable ABI, of CUDA and of C++, which the old ones had brought along."""
+
+import re
+
+from torch_stable_abi.port.table import headers_of_names
+
+STABLE = re.compile(r"torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/")
+UNSTABLE = re.compile(r"(ATen|c10|torch|pybind11|caffe2)/")
+# Of C++: what a name needs. ATen.h brings all of these.
+STANDARD = {
+    "algorithm": r"std::(max|min|sort|stable_sort|fill|fill_n|copy|copy_n|find|find_if|"
+                 r"any_of|all_of|none_of|transform|reverse|unique|lower_bound|"
+                 r"upper_bound|clamp|swap_ranges|iter_swap|shuffle|nth_element)\b",
+    "array": r"std::array\b", "atomic": r"std::atomic\b", "cmath":
+    r"std::(sqrt|exp|log|pow|abs|floor|ceil|isnan|isinf|round|fabs|tanh|log2|exp2)\b",
+    "cstdint": r"\bu?int(8|16|32|64)_t\b",
+    "cstring": r"\b(std::)?mem(set|cpy|move|cmp)\(",
+    "functional": r"std::(function|hash|less|greater|plus)\b",
+    "iostream": r"std::(cout|cerr)\b", "limits": r"std::numeric_limits\b",
+    "map": r"std::map\b", "memory": r"std::(unique_ptr|shared_ptr|make_unique|"
+    r"make_shared)\b", "mutex": r"std::(mutex|lock_guard|unique_lock|call_once|"
+    r"once_flag)\b", "numeric": r"std::(accumulate|iota|partial_sum|gcd)\b",
+    "optional": r"std::(optional|nullopt|make_optional)\b",
+    "queue": r"std::(queue|priority_queue)\b", "random":
+    r"std::(mt19937|uniform_\w+_distribution|random_device)\b",
+    "set": r"std::(multi)?set\b", "sstream": r"std::[io]?stringstream\b",
+    "stdexcept": r"std::(runtime_error|invalid_argument|out_of_range|logic_error)\b",
+    "string": r"std::(string|to_string)\b", "string_view": r"std::string_view\b",
+    "thread": r"std::thread\b", "tuple": r"std::(tuple|make_tuple|tie|get)\b",
+    "type_traits": r"std::(is_same|conditional|enable_if|decay|is_floating_point|"
+    r"is_integral)(_[vt])?\b", "unordered_map": r"std::unordered_map\b",
+    "unordered_set": r"std::unordered_set\b",
+    "utility": r"std::(move|pair|forward|swap|make_pair|exchange)\b",
+    "vector": r"std::vector\b",
+    "cuda_runtime.h": r"\bcuda(Stream_t|Error_t|Get\w+|Memcpy\w*|Memset\w*|"
+    r"Func\w+|Launch\w+|Device\w+|Occupancy\w+|Event\w+)\b"}
+_TOKEN = re.compile(
+    r"(?:torch|c10|at)(?:::\w+)+|\b[A-Z][A-Z0-9]+_[A-Z0-9_]+\b|\b(?:aoti|aten)_\w+|"
+    r"\btorch_(?!stable|headeronly)\w+|\bgpuAtomic\w+|\bStableIValue\b|\bAtenTensorHandle\b")
+_SHARED = {"torch::headeronly::IntHeaderOnlyArrayRef":
+           "torch/headeronly/util/HeaderOnlyArrayRef.h",
+           "StableIValue": "torch/csrc/stable/library.h",
+           "torch::stable::accelerator": "torch/csrc/stable/accelerator.h",
+           "STABLE_TORCH_LIBRARY_IMPL": "torch/csrc/stable/library.h"}
+
+
+def strip(text: str) -> str:
+    """Return code without its comments, strings and includes."""
+    text = re.sub(r'"(\\.|[^"\\\n])*"', '""', text)
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
+    return re.sub(r"(?m)^\s*#\s*include[^\n]*", "", text)
+
+
+def names_in(text: str) -> set[str]:
+    """Return the names of the stable surface that the code uses."""
+    known, found = headers_of_names(), set()
+    for token in set(_TOKEN.findall(strip(text))):
+        parts = token.split("::")
+        for length in range(len(parts), 1 if len(parts) > 1 else 0, -1):
+            whole = "::".join(parts[:length])
+            if whole in _SHARED or whole in known:
+                found.add(whole)
+                break
+    return found
+
+
+def needed_by(text: str, name: str) -> list[str]:
+    """Return the headers whose names the code uses: first those of torch. nvcc brings
+    those of CUDA itself."""
+    code, known = strip(text), headers_of_names()
+    found = {_SHARED.get(one) or known[one] for one in names_in(text)}
+    standard = {header for header, uses in STANDARD.items() if re.search(uses, code)}
+    if name.endswith((".cu", ".cuh")):
+        standard.discard("cuda_runtime.h")
+    return [f"#include <{header}>" for header in [*sorted(found), *sorted(standard)]]
+
+
+def place(text: str, mark: str, bare: bool, name: str) -> str:
+    """Return the text with the includes that it lacks at the mark; without a mark,
+    behind its last include or at its head. Those of C++ come only to a file that is
+    `bare`: it had them from includes that went."""
+    wanted = [line for line in needed_by(text, name)
+              if not re.search(rf"(?m)^\s*#\s*include\s*{re.escape(line[9:])}", text)]
+    if not bare:
+        wanted = [line for line in wanted if line.startswith("#include <torch/")]
+    end = "\r\n" if "\r\n" in text else "\n"
+    block = "".join(line + end for line in wanted)
+    if mark in text:
+        return text.replace(mark, block, 1)
+    if not block:
+        return text
+    places = [m.end() for m in re.finditer(r"(?m)^\s*#\s*(include|pragma once)[^\n]*\n",
+                                           text)]
+    at = places[-1] if places else 0
+    return text[:at] + block + text[at:]

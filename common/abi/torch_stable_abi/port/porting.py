@@ -1,0 +1,67 @@
+"""Ports files: reads them, rewrites them, and writes the results."""
+
+import os
+import sys
+from pathlib import Path
+
+from torch_stable_abi.port import builds
+from torch_stable_abi.port.drafts import Draft, draft_registrations
+from torch_stable_abi.port.report import Ported
+from torch_stable_abi.port.rewriting import UNKNOWN, Finding, Rewriter
+from torch_stable_abi.port.sources import Reader, is_source, list_sources
+from torch_stable_abi.programs import CannotRun
+
+DEEPEST = 8_000  # calls: some hundred levels of a source
+
+
+def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
+    """Return the files with what becomes of them, and drafts of registrations."""
+    folders = [Path(name).resolve() for name in given if Path(name).is_dir()]
+    reader = Reader([*folders, *(parent for folder in folders
+                                 for parent in list(folder.parents)[:3])])
+    files, sources = [], []
+    sys.setrecursionlimit(DEEPEST)
+    for path in list_sources(given):
+        if is_source(path):
+            try:
+                source, known = reader.read(path)
+                rewriter = Rewriter(source, known)
+            except RecursionError:
+                text = _decode(path.read_bytes())
+                files.append(Ported(path, text, text, [Finding(
+                    1, UNKNOWN, path.name, None, "its code is nested too deep")]))
+                continue
+            sources.append(source)
+            files.append(Ported(path, _decode(source.text), rewriter.text,
+                                rewriter.findings))
+        elif builds.is_build(path) and (found := builds.read_build(path)):
+            text = path.read_text(errors="replace")
+            files.append(Ported(path, text, text, found))
+    return files, draft_registrations(sources)
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="surrogateescape")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all. A link stays one."""
+    path = path.resolve()
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_bytes(text.encode(errors="surrogateescape"))
+    part.chmod(path.stat().st_mode if path.exists() else 0o644)
+    part.replace(path)
+
+
+def write_copies(files: list[Ported], given: list[str], folder: Path) -> None:
+    """Write the files below `folder`, each at its place in the folder named."""
+    roots = [Path(name) for name in given if Path(name).is_dir()]
+    for one in files:
+        if one.old == one.new:
+            continue
+        root = next((r for r in roots if one.path.is_relative_to(r)), one.path.parent)
+        path = folder / one.path.relative_to(root)
+        if path.exists():
+            raise CannotRun(f"{path} exists: --to writes over nothing")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, one.new)

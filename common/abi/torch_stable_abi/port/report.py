@@ -1,0 +1,133 @@
+"""Says what a port did, and what is left: as text for people, or as JSON."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch_stable_abi.files import printable
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.libtorch.versions import numbers
+from torch_stable_abi.port.drafts import Draft
+from torch_stable_abi.port.includes import names_in
+from torch_stable_abi.port.rewriting import DIFFERS, DONE, NONE, UNKNOWN, YOURS, Finding
+from torch_stable_abi.port.sources import is_source
+
+LEFT = (UNKNOWN, YOURS, NONE)
+SCHEMA = 1  # the version of the JSON's shape
+
+
+@dataclass
+class Ported:
+    """A file: what was in it, what becomes of it, and what is to be said."""
+    path: Path
+    old: str
+    new: str
+    findings: list[Finding] = field(default_factory=list)
+
+    def count(self, *kinds: str) -> int:
+        return sum(one.kind in kinds for one in self.findings)
+
+
+def as_text(files: list[Ported], drafts: list[Draft], verbose: bool) -> str:
+    lines: list[str] = []
+    for one in files:
+        said = [f for f in one.findings if verbose or f.kind != DONE]
+        if said or one.count(DONE):
+            lines += ["", f"{printable(str(one.path))}: {_summary(one)}"]
+        snippets: set[str] = set()
+        for finding in sorted(said, key=lambda f: f.line):
+            if finding.kind != DIFFERS:
+                lines += _describe(finding, snippets)
+        lines += _describe_differences(one)
+    if drafts:
+        lines += ["", "Drafts of schemas (STABLE_TORCH_LIBRARY); you decide the marks:"]
+        for draft in drafts:
+            lines.append(f'  m.def("{draft.schema}");')
+            lines += [f"      {mark}" for mark in draft.marks]
+        lines += ["  and in STABLE_TORCH_LIBRARY_IMPL:"]
+        lines += [f'  m.impl("{draft.name}", TORCH_BOX(&{draft.function}));'
+                  for draft in drafts if draft.function]
+    return "\n".join([*lines, "", *_close(files)]).lstrip("\n")
+
+
+def _summary(one: Ported) -> str:
+    parts = [f"{one.count(DONE)} done", f"{one.count(*LEFT)} left"]
+    if one.count(DIFFERS):
+        parts.append(f"{one.count(DIFFERS)} of the done ones behave differently")
+    return ", ".join(parts)
+
+
+def _describe(finding: Finding, snippets: set[str]) -> list[str]:
+    lines = [f"  {finding.line:>5}  {finding.kind}: {printable(finding.code)}"]
+    row = finding.row or {}
+    if finding.advice:
+        lines += [f"         {line}" for line in finding.advice.split("\n")]
+    if row and finding.kind in (YOURS, NONE) and row["what"] not in snippets:
+        snippets.add(row["what"])  # once a file
+        lines.append(f"         {row['group']}, {row['what']}:")
+        lines += [f"           + {line}" for line in
+                  row.get("stable", "").strip().splitlines()]
+        if "stable" not in row:
+            lines.append(f"           {row['note']}")
+    return lines
+
+
+def _describe_differences(one: Ported) -> list[str]:
+    """Return what is done and behaves differently: each thing once, with its lines."""
+    places: dict[str, list[int]] = {}
+    for finding in one.findings:
+        if finding.kind == DIFFERS and finding.row:
+            places.setdefault(finding.row["differs"], []).append(finding.line)
+    lines = []
+    for text, numbers_ in places.items():
+        shown = ", ".join(map(str, sorted(set(numbers_))[:8]))
+        more = len(set(numbers_)) - 8
+        lines += [f"  differs, {'line' if len(set(numbers_)) == 1 else 'lines'} {shown}"
+                  + (f" and {more} more" if more > 0 else ""), f"         {text}"]
+    return lines
+
+
+def _close(files: list[Ported]) -> list[str]:
+    done = sum(one.count(DONE) for one in files)
+    left = sum(one.count(*LEFT) for one in files)
+    whole = done + left or 1
+    lines = [f"{done} done, {left} left ({100 * done // whole} % done)."]
+    headers, target = find_floor(files)
+    lines.append(f"What is done needs headers {headers}, and runs on PyTorch {target} "
+                 "and newer.")
+    if any("torch::stable::" in one.new for one in files):
+        lines.append("An error inside an op of PyTorch's keeps its text only with "
+                     "headers 2.14 or newer.")
+    first = [one for one in files if one.count(DONE) and one.path.suffix in
+             (".cpp", ".cc", ".cu", ".cxx")]
+    first.sort(key=lambda one: (one.count(*LEFT), str(one.path)))
+    if len(first) > 1:
+        lines.append("Port first: " + ", ".join(
+            f"{printable(one.path.name)} ({one.count(*LEFT)})" for one in first[:5]))
+    return lines
+
+
+def find_floor(files: list[Ported]) -> tuple[str, str]:
+    """Return the headers and the target that the names in the results need, 2.10 or
+    newer."""
+    known = {row["name"]: row for row in surface.names()}
+    used = [known[name] for file in files if is_source(file.path)
+            for name in names_in(file.new) if name in known]
+    return (max(["2.10", *(row["headers"] for row in used)], key=numbers),
+            max(["2.10", *(row["target"] for row in used)], key=numbers))
+
+
+def as_json(files: list[Ported], drafts: list[Draft]) -> str:
+    headers, target = find_floor(files)
+    counts = Counter(one.kind for file in files for one in file.findings)
+    return json.dumps({
+        "schema": SCHEMA, "headers": headers, "target": target,
+        "counts": dict(counts),
+        "files": [{"path": str(one.path), "findings": [
+            {"line": f.line, "kind": f.kind, "code": f.code,
+             "row": f.row["what"] if f.row else None,
+             "advice": f.advice or (f.row or {}).get(
+                 "differs" if f.kind == DIFFERS else "note", "")}
+            for f in one.findings]} for one in files],
+        "drafts": [vars(draft) for draft in drafts]}, indent=2)

@@ -1,0 +1,407 @@
+"""Rewrites a source by the migration table, and says of each line what it did and what
+is left to a person."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from tree_sitter import Node
+
+from torch_stable_abi.libtorch.aten import schemas_of
+from torch_stable_abi.migration import OPS
+from torch_stable_abi.port import includes, types
+from torch_stable_abi.port.patterns import Match, Pattern, normalize
+from torch_stable_abi.port.syntax import NAMES, Source, field, is_error, join_name
+from torch_stable_abi.port.table import headers_of_names, read_table, stable_methods
+from torch_stable_abi.port.types import Types
+
+DONE, DIFFERS, YOURS, NONE, UNKNOWN = (
+    "done", "differs", "yours", "no counterpart", "unknown")
+_INCLUDES = "\1includes\1\n"  # where new ones go
+_MACRO = re.compile(r"(TORCH|AT|C10|PYBIND11|THP|CUDA_KERNEL|RECORD)_[A-Z0-9_]+")
+_NAME_NODES = ("qualified_identifier", "identifier", "type_identifier", "template_type",
+               "template_function", "namespace_identifier")
+# Methods of a tensor that other types have too: of an unknown type they say nothing.
+_COMMON = set("""
+size data max min at get set reset clone to begin end clear contains view copy_
+fill swap find index type name item div mul add sub sin cos all any sort t
+select record_stream alias split equal round""".split())
+_HELPERS = {"current_cuda_stream": """
+static inline cudaStream_t current_cuda_stream(int32_t device = -1) {
+  if (device == -1) {
+    device = torch::stable::accelerator::getCurrentDeviceIndex();
+  }
+  void* stream = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+  return static_cast<cudaStream_t>(stream);
+}
+""", "opmath_type": """
+template <class T>
+using opmath_type = std::conditional_t<
+    std::is_same_v<T, torch::headeronly::Half> ||
+        std::is_same_v<T, torch::headeronly::BFloat16>,
+    float,
+    T>;
+"""}
+
+
+@dataclass(frozen=True)
+class Finding:
+    line: int
+    kind: str
+    code: str  # the construct, in one line
+    row: dict | None = None
+    advice: str = ""
+
+
+class Rewriter:
+    """Rewrites one source. `text` is the result, `findings` what is to be said."""
+
+    def __init__(self, source: Source, known: Types) -> None:
+        self.source = source
+        self.known = known
+        self.table = read_table()
+        self.findings: list[Finding] = []
+        self.removed = 0
+        self.spaces = re.search(rb"using\s+namespace\s+(at|torch|c10)\s*;|"
+                                rb"namespace\s+(at|torch)\s*\{", source.text)
+        self.in_error = False
+        self.own_macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)",
+                                         source.text.decode(errors="replace")))
+        before, root = source.text.decode(errors="surrogateescape"), source.root
+        text = self._raw(0, root.start_byte) + self._emit(root) + \
+            self._raw(root.end_byte, len(source.text))
+        self.text = before if text == before else self._finish(text)
+
+    # --- what is written ----------------------------------------------------------
+
+    def _emit(self, node: Node) -> str:
+        if node.type in ("comment", "string_literal", "raw_string_literal",
+                         "char_literal", "system_lib_string"):
+            return self.source.text_of(node)
+        if node.type == "preproc_include":
+            return self._emit_include(node)
+        if node.type in ("preproc_def", "preproc_function_def"):
+            return self._emit_macro(node)
+        if node.type in ("preproc_if", "preproc_elif"):
+            self._look_at_condition(node)
+        if is_error(node) and not self.in_error:
+            self._name(node, UNKNOWN, "the parser does not know this code; names in it "
+                       "are rewritten, nothing else")
+            self.in_error = True
+            text = self._emit_children(node) if node.type == "ERROR" else \
+                self.source.text_of(node)
+            self.in_error = False
+            return text
+        if node.type in _NAME_NODES and not self._is_part_of_name(node):
+            return self._emit_name(node)
+        if not self.in_error and node.is_named:
+            text = self._emit_code(node)
+            return f"{{ {text} }}" if text.startswith("STD_TORCH_CHECK") and \
+                node.type == "expression_statement" and _has_else(node) else text
+        return self._emit_children(node)
+
+    def _emit_code(self, node: Node) -> str:
+        matches = [(pattern, match) for pattern in
+                   self.table.find_patterns(self.source, node)
+                   if (match := pattern.match(self.source, node, self.known))]
+        if matches:  # the first that is sure and says what to write
+            pattern, match = min(matches, key=lambda one: (
+                bool(one[1].unknown), one[0].rewrite is None))
+            return self._apply(pattern, match, node)
+        self._look_for_methods(node)
+        return self._emit_children(node)
+
+    def _emit_children(self, node: Node) -> str:
+        if not node.children:
+            return self.source.text_of(node)
+        parts, at = [], node.start_byte
+        for child in node.children:
+            parts.append(self._raw(at, child.start_byte))
+            parts.append(self._emit(child))
+            at = child.end_byte
+        parts.append(self._raw(at, node.end_byte))
+        return "".join(parts)
+
+    def _raw(self, begin: int, end: int) -> str:
+        return self.source.text[begin:end].decode(errors="surrogateescape")
+
+    def _apply(self, pattern: Pattern, match: Match, node: Node) -> str:
+        if match.unknown:
+            receiver = match.holes[match.unknown[0]]
+            self._name(node, UNKNOWN, f"is {self.source.text_of(receiver)} a tensor? "
+                       "Its declaration was not found", pattern.row)
+            return self._emit_children(node)
+        if pattern.rewrite is None:
+            self._leave(node, pattern.row)
+            return self._emit_children(node)
+        self._name(node, DONE, "", pattern.row)
+        if pattern.rewrite.startswith("STD_TORCH_CHECK"):
+            self._look_at_message(match)
+        return self._fill(pattern.rewrite, match)
+
+    def _fill(self, rewrite: str, match: Match) -> str:
+        def replace(found: re.Match) -> str:
+            quoted, name, after = found["quoted"], found["name"], found["after"] or ""
+            if quoted:
+                text = " ".join(self.source.text_of(match.holes[quoted]).split())
+                return text.replace("\\", "\\\\").replace('"', '\\"')
+            if found[0].startswith("$$") or name in match.rest:
+                return ", ".join(map(self._emit, match.rest[name])) + after
+            text = self._emit(match.holes[name])
+            if name in match.pointees:
+                return f"{text}->" if after == "." else f"*{text}{after}"
+            return text + after
+        text = re.sub(r"\$\$?(?P<name>[a-z]\w*)(?P<after>\.?)|\$`(?P<quoted>\w+)`",
+                      replace, rewrite)
+        return re.sub(r",\s*(?=[)}])", "", text)
+
+    def _emit_name(self, node: Node) -> str:
+        name = join_name(self.source, node)
+        pattern, length = self._find_name(name)
+        if name.endswith("::optional") and "string_view" in self.source.text_of(node):
+            self._name(node, YOURS, "", self.table.rows["an optional string argument"])
+        if pattern is None:
+            self._look_at_name(node, name)
+            return self._emit_children(node)
+        end = _end_of_part(node, length)
+        if pattern.rewrite is None:
+            self._leave(node, pattern.row)
+            return self._raw(node.start_byte, end) + self._emit_tail(node, end)
+        self._name(node, DONE, "", pattern.row)
+        return pattern.rewrite + self._emit_tail(node, end)
+
+    def _find_name(self, name: str) -> tuple[Pattern | None, int]:
+        """Return the pattern of a name, or of the longest space or class that it is in;
+        and how many parts of the name that is."""
+        if "::" not in name and self.spaces and \
+                (found := self.table.find_name(f"at::{name}")):
+            return found, 1
+        parts = name.split("::")
+        for length in range(len(parts), 0, -1):
+            if found := self.table.find_name("::".join(parts[:length])):
+                return found, length
+        return None, 0
+
+    def _emit_tail(self, node: Node, begin: int) -> str:
+        """Return what stands in a name from `begin` on, with its template arguments
+        rewritten."""
+        text = ""
+        for one in _template_arguments(node):
+            if one.start_byte >= begin:
+                text += self._raw(begin, one.start_byte) + self._emit(one)
+                begin = one.end_byte
+        return text + self._raw(begin, node.end_byte)
+
+    def _is_part_of_name(self, node: Node) -> bool:
+        parent = node.parent
+        if parent is None:
+            return False
+        if parent.type in ("template_type", "template_function"):
+            return field(parent, "name") == node
+        return parent.type in ("qualified_identifier", "field_expression",
+                               "namespace_definition", "template_method")
+
+    def _emit_include(self, node: Node) -> str:
+        path = self.source.text_of(node).partition("include")[2].strip().strip('<>"')
+        path = path.split()[0].strip('<>"') if path else ""
+        if path.startswith("pybind11/"):
+            self._leave(node, self.table.rows["pybind11"])
+        if path.startswith("pybind11/") or includes.STABLE.match(path) or \
+                not includes.UNSTABLE.match(path):
+            return self.source.text_of(node)
+        self.removed += 1
+        self.findings.append(Finding(self.source.line_of(node), DONE, f"<{path}>"))
+        return _INCLUDES if self.removed == 1 else ""
+
+    def _emit_macro(self, node: Node) -> str:
+        """Rewrite a macro's body by itself: its parameters are of unknown type."""
+        value = field(node, "value")
+        if value is None:
+            return self.source.text_of(node)
+        body = self._raw(value.start_byte, value.end_byte)
+        head, tail = b"void f() { ", b";}"
+        inner = Source(head + body.encode(errors="surrogateescape") + tail,
+                       self.source.path, value.start_point[0] + self.source.first_line,
+                       head + _plain(body).encode(errors="surrogateescape") + tail)
+        rewriter = Rewriter.__new__(Rewriter)
+        rewriter.__dict__.update(self.__dict__)
+        rewriter.source, rewriter.known = inner, Types(inner, [])
+        rewriter.known.functions = self.known.functions
+        rewriter.in_error = inner.root.has_error  # then names alone are rewritten
+        written = rewriter._emit(inner.root)[len(head):-2]
+        if inner.root.has_error and _mentions_old_names(written):
+            self._name(node, UNKNOWN, "the body of a macro that does not stand by "
+                       "itself")
+        if "\\\n" in body:
+            written = "\n".join(
+                f"{line.rstrip()} \\" if i < written.count("\n") and "\\" not in line
+                else line for i, line in enumerate(written.split("\n")))
+        if written.replace("\\", "").split() == body.replace("\\", "").split():
+            written = body
+        return self._raw(node.start_byte, value.start_byte) + written + \
+            self._raw(value.end_byte, node.end_byte)
+
+    def _finish(self, text: str) -> str:
+        before = self.source.text.decode(errors="replace")
+        helpers = "".join(
+            helper for name, helper in _HELPERS.items()
+            if re.search(rf"(?<!:)\b{name}\b", text)
+            and not re.search(rf"(?<!:)\b{name}\b", before))
+        name = self.source.path.name
+        text = includes.place(text + helpers, _INCLUDES,
+                              self.removed > 0 or self.known.brings_old_headers, name)
+        if helpers:
+            text = text.removesuffix(helpers)
+            ends = [m.end() for m in re.finditer(r"(?m)^\s*#\s*include[^\n]*\n", text)]
+            at = ends[-1] if ends else 0
+            text = text[:at] + helpers + text[at:]
+        return text
+
+    # --- what is said -------------------------------------------------------------
+
+    def _leave(self, node: Node, row: dict) -> None:
+        self._name(node, YOURS if "stable" in row else NONE, "", row)
+
+    def _name(self, node: Node, kind: str, advice: str,
+              row: dict | None = None) -> None:
+        code = " ".join(self.source.text_of(node).split())
+        code = code if len(code) <= 60 else code[:57] + "..."
+        line = self.source.line_of(node)
+        self.findings.append(Finding(line, kind, code, row, advice))
+        if kind == DONE and row and "differs" in row:
+            self.findings.append(Finding(line, DIFFERS, code, row))
+
+    def _look_at_name(self, node: Node, name: str) -> None:
+        """Name what is of the old API and has no row."""
+        short = normalize(name)
+        if short.startswith("at::"):
+            if name in headers_of_names():
+                return  # such as c10::irange
+            op = short.rpartition("::")[2]
+            more = "; the page on CUDA has more" if short.startswith("at::cuda") else ""
+            self._name(node, YOURS, describe_op(op) or
+                       f"no row of the table knows it{more}")
+        elif _MACRO.fullmatch(name) and name not in headers_of_names() and \
+                name not in self.own_macros and name != "TORCH_EXTENSION_NAME":
+            self._name(node, YOURS, "no row of the table knows this macro")
+
+    def _look_at_message(self, match: Match) -> None:
+        """Name what a check would print, and the new one cannot."""
+        for node in [*match.rest.get("r", ()), *filter(None, [match.holes.get("b")])]:
+            function = field(node, "function")
+            name = function and field(function, "field")
+            if name is not None and self.source.text_of(name) in (
+                    "sizes", "strides", "device", "options", "dtype", "layout"):
+                self._name(node, YOURS, "", self.table.rows["sizes in a message"])
+
+    def _look_for_methods(self, node: Node) -> None:
+        """Name the methods and operators of tensors that no row has taken."""
+        if node.type == "call_expression":
+            function = field(node, "function")
+            if function is not None and function.type == "field_expression":
+                self._look_at_method(node, function)
+        elif node.type in ("binary_expression", "subscript_expression",
+                           "assignment_expression", "unary_expression"):
+            self._look_at_operator(node)
+
+    def _look_at_method(self, node: Node, function: Node) -> None:
+        name = field(function, "field")
+        method = join_name(self.source, name) if name else ""
+        kind = self.known.kind_of(field(function, "argument"))
+        if kind == types.OPTIONAL and any(c.type == "->" for c in function.children):
+            kind = types.TENSOR
+        schemas = schemas_of(method)
+        if kind == types.TENSOR and method not in stable_methods():
+            self._name(node, YOURS, describe_op(method) or
+                       f"a stable tensor has no {method}()")
+        elif kind == types.OPTIONS:
+            pass  # with what it is for
+        elif kind is types.UNKNOWN and method not in _COMMON and \
+                any("(Tensor" in schema for schema in schemas) and \
+                method not in stable_methods() and method not in self.known.functions:
+            self._name(node, UNKNOWN, "is this a method of a tensor? The type was not "
+                       "found")
+
+    def _look_at_operator(self, node: Node) -> None:
+        operands = [field(node, name) for name in ("left", "right", "argument")]
+        if node.type == "assignment_expression":
+            operator = field(node, "operator")
+            if operator is None or self.source.text_of(operator) == "=":
+                return
+            operands = operands[:1]
+        if any(one is not None and self.known.kind_of(one) == types.TENSOR
+               for one in operands):
+            self._name(node, YOURS, "an operator of tensors: call the op by name, or "
+                       "write the loop (integers: PyTorch's subtract refuses them)")
+
+    def _look_at_condition(self, node: Node) -> None:
+        condition = field(node, "condition")
+        if condition and "TORCH_VERSION_M" in self.source.text_of(condition):
+            self._name(condition, YOURS, "code for several versions: one branch is "
+                       "enough now")
+
+
+@cache
+def _rows_of_ops() -> dict[str, dict]:
+    """Return {"exp": the row of x.exp()} of the table of ops."""
+    found: dict[str, dict] = {}
+    for row in OPS:
+        name = re.search(r"(?:at::|\w\.)(\w+)\(", row["unstable"])
+        if name:
+            found.setdefault(name[1], row)
+    return found
+
+
+def describe_op(name: str) -> str:
+    """Return what to write for an op, or else the schema that a person has to read; ""
+    if there is no such op."""
+    if row := _rows_of_ops().get(name):
+        return f"{row['unstable']} is, by by_name.h:\n{row['stable'].strip()}"
+    schemas = schemas_of(name)
+    if not schemas:
+        return ""
+    more = f" (and {len(schemas) - 1} more)" if len(schemas) > 1 else ""
+    return f"call by name: aten::{schemas[0]}{more}"
+
+
+def _parts_of_name(node: Node) -> Iterator[Node]:
+    """Yield the words of a qualified name, without those of template arguments."""
+    if node.type in NAMES:
+        yield node
+    elif node.type != "template_argument_list":
+        for child in node.children:
+            yield from _parts_of_name(child)
+
+
+def _end_of_part(node: Node, length: int) -> int:
+    return list(_parts_of_name(node))[length - 1].end_byte
+
+
+def _template_arguments(node: Node) -> Iterator[Node]:
+    """Yield the lists of template arguments in a name, from left to right."""
+    if node.type == "template_argument_list":
+        yield node
+    else:
+        for child in node.children:
+            yield from _template_arguments(child)
+
+
+def _has_else(node: Node) -> bool:
+    """Says whether an else follows this statement: a macro that is an if takes it."""
+    return node.parent is not None and node.parent.type == "if_statement" and \
+        field(node.parent, "alternative") is not None and \
+        field(node.parent, "consequence") == node
+
+
+def _plain(body: str) -> str:
+    """Return a macro's body as code that a parser reads, of the same length: without
+    the ends of lines that go on, #name as a string, a##b as one name."""
+    body = body.replace("\\\n", " \n").replace("##", "__")
+    return re.sub(r"#(\s*\w+)", lambda m: '"' + "a" * (len(m[1]) - 1) + '"', body)
+
+
+def _mentions_old_names(code: str) -> bool:
+    return bool(re.search(r"\b(at|c10)::|\btorch::(?!stable|headeronly)", code) or any(
+        m[0] not in headers_of_names() for m in _MACRO.finditer(code)))

@@ -1,0 +1,320 @@
+"""Which expressions are tensors: a table of the declarations of a file and of those
+that it includes by quotes. What it does not know is unknown; nothing is guessed."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from tree_sitter import Node
+
+from torch_stable_abi.libtorch.aten import schemas_of
+from torch_stable_abi.port.syntax import Source, above, field, join_name, walk
+from torch_stable_abi.schemas.schema import read
+
+TENSOR, TENSORS, OPTIONAL, OPTIONS, TUPLE, STREAM, OTHER = (
+    "tensor", "tensors", "optional tensor", "options", "tuple of tensors", "stream",
+    "other")
+UNKNOWN = None
+Kind = str | None
+
+_SCOPES = ("compound_statement", "function_definition", "lambda_expression",
+           "for_range_loop", "for_statement", "if_statement", "translation_unit",
+           "namespace_definition", "class_specifier", "struct_specifier",
+           "declaration_list", "field_declaration_list", "template_declaration")
+_TENSOR = r"(?:at|torch|c10)::(?:stable::)?Tensor"
+_SHAPES = (
+    (TENSOR, rf"{_TENSOR}"),
+    (OPTIONAL, rf"(?:\w+::)?optional<{_TENSOR}>"),
+    (TENSORS, rf"(?:(?:std|c10|at|torch)::)?(?:vector|array|ArrayRef|List|deque)"
+              rf"<{_TENSOR}(?:,\w+)?>|(?:at::|torch::)?(?:TensorList|ITensorListRef)"
+              r"|(?:torch::autograd::)?(?:variable_list|tensor_list)"),
+    (OPTIONS, r"(?:(?:at|torch|c10)::)?TensorOptions"),
+    (STREAM, r"(?:(?:at|c10)::cuda::)?CUDAStream"),
+    (TUPLE, rf"std::(?:tuple|pair)<{_TENSOR}(?:,{_TENSOR})*>"))
+# Methods of what holds tensors, and what they return.
+_OF_HOLDERS = {(OPTIONAL, "value"): TENSOR, (OPTIONAL, "value_or"): TENSOR,
+               (TENSORS, "front"): TENSOR, (TENSORS, "back"): TENSOR,
+               (TENSORS, "at"): TENSOR, (TENSORS, "get"): TENSOR}
+
+
+def read_type(text: str, bare: bool = False) -> Kind:
+    """Return the kind of a declared type, in which Tensor may be `bare` of its
+    namespace. `auto` and single capital letters, as of templates, are unknown."""
+    text = re.sub(r"\b(const|static|constexpr|inline|extern|typename|mutable)\b|[&\s]"
+                  r"|^::", "", text)
+    if bare:
+        text = re.sub(r"(?<![:\w])Tensor\b", "at::Tensor", text)
+    if text.endswith("*"):
+        return OTHER
+    for kind, shape in _SHAPES:
+        if re.fullmatch(shape, text):
+            return kind
+    if re.fullmatch(r"auto|decltype.*|[A-Z]|\w*_t_?|", text) and \
+            not re.fullmatch(r"u?int\d*_t|size_t|ssize_t|scalar_t|index_t", text):
+        return UNKNOWN
+    return OTHER
+
+
+@cache
+def result_of(name: str, given: int, second: Kind = UNKNOWN) -> Kind:
+    """Return what aten::name returns for so many arguments, of which the second is of
+    such a kind: unknown, if overloads that fit return different things."""
+    kinds = set()
+    for schema in schemas_of(name):
+        arguments, returns = read(schema)
+        required = sum(one.default is None for one in arguments)
+        if not required <= given <= len(arguments):
+            continue
+        if second is not UNKNOWN and len(arguments) > 1 and \
+                (arguments[1].type == "Tensor") != (second == TENSOR):
+            continue
+        types = [one.type for one in returns]
+        kinds.add(TENSOR if types == ["Tensor"] else TENSORS if types == ["Tensor[]"]
+                  else TUPLE if len(types) > 1 and set(types) == {"Tensor"} else OTHER)
+    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+@dataclass(frozen=True)
+class Variable:
+    kind: Kind = UNKNOWN
+    value: Node | None = None  # what it is made of
+    is_const: bool = False
+
+
+class Types:
+    """The declarations of one source, with those of its includes."""
+
+    def __init__(self, source: Source, included: list["Types"]) -> None:
+        self.source = source
+        self.bare = bool(re.search(
+            rb"using\s+(namespace\s+)?(at|torch|c10)(::stable)?(::Tensor)?\s*;|"
+            rb"namespace\s+at\b", source.text))
+        self.scopes: dict[int, dict[str, Variable]] = {}
+        self.functions: dict[str, Kind] = {}
+        self.fields: dict[str, Kind] = {}
+        self.brings_old_headers: bool = any(
+            other.brings_old_headers for other in included) or bool(re.search(
+                rb"(?m)^\s*#\s*include\s*[<\"](ATen|c10|torch(?!/csrc/stable|/headeronly"
+                rb"))/", source.text))
+        for other in included:
+            self.functions |= other.functions
+            self.fields |= other.fields
+        for node in walk(source.root):
+            self._read(node)
+
+    def read_type(self, node: Node | None) -> Kind:
+        return read_type(self.source.text_of(node), self.bare) if node else UNKNOWN
+
+    def _read(self, node: Node) -> None:
+        if node.type in ("parameter_declaration", "optional_parameter_declaration"):
+            self._declare(node, node)
+        elif node.type in ("declaration", "field_declaration"):
+            self._declare(node, node)
+        elif node.type == "function_definition":
+            self._declare_function(node, field(node, "declarator"))
+        elif node.type == "for_range_loop":
+            self._declare_loop(node)
+
+    def _scope_of(self, node: Node) -> dict[str, Variable]:
+        for one in above(node):
+            if one.type in _SCOPES:
+                return self.scopes.setdefault(one.id, {})
+        return self.scopes.setdefault(0, {})
+
+    def _declare(self, node: Node, place: Node) -> None:
+        type = field(node, "type")
+        if type is None:
+            return
+        kind = self.read_type(type)
+        for declarator in node.children_by_field_name("declarator"):
+            self._declare_one(node, kind, declarator, place)
+
+    def _declare_one(self, node: Node, kind: Kind, declarator: Node,
+                     place: Node) -> None:
+        value = None
+        if declarator.type == "init_declarator":
+            value, inner = field(declarator, "value"), field(declarator, "declarator")
+            if inner is None:
+                return
+            declarator = inner
+        if declarator.type == "function_declarator" or \
+                declarator.type in ("reference_declarator", "pointer_declarator") and \
+                any(c.type == "function_declarator" for c in declarator.children):
+            self._declare_function(node, declarator)
+            return
+        scope = self._scope_of(place)
+        if declarator.type == "structured_binding_declarator":
+            whole = self.kind_of(value) if value else UNKNOWN
+            part = TENSOR if whole in (TUPLE, TENSORS) else UNKNOWN
+            for one in declarator.named_children:
+                scope[self.source.text_of(one)] = Variable(part)
+            return
+        pointer = False
+        while declarator.type in ("reference_declarator", "pointer_declarator",
+                                  "array_declarator", "pointer_type_declarator"):
+            pointer = pointer or declarator.type != "reference_declarator"
+            children = [c for c in declarator.named_children
+                        if c.type != "type_qualifier"]
+            if not children:
+                return
+            declarator = children[0]
+        if kind is UNKNOWN and value is not None:
+            kind = self.kind_of(value)
+        if pointer:
+            kind = OTHER
+        name = self.source.text_of(declarator)
+        if node.type == "field_declaration":
+            known = self.fields.get(name, kind)
+            self.fields[name] = kind if known == kind else UNKNOWN
+        is_const = any(c.type == "type_qualifier" and self.source.text_of(c) == "const"
+                       for c in node.children)
+        scope[name] = Variable(kind, value, is_const)
+
+    def _declare_function(self, node: Node, declarator: Node | None) -> None:
+        type = field(node, "type")
+        pointer = False
+        while declarator is not None and declarator.type != "function_declarator":
+            pointer = pointer or declarator.type == "pointer_declarator"
+            declarator = next((c for c in declarator.named_children
+                               if c.type.endswith("declarator")), None)
+        if type is None or declarator is None:
+            return
+        name = field(declarator, "declarator")
+        if name is not None:
+            kind = OTHER if pointer else self.read_type(type)
+            last = join_name(self.source, name).rpartition("::")[2]
+            known = self.functions.get(last, kind)
+            self.functions[last] = kind if known == kind else UNKNOWN
+
+    def _declare_loop(self, node: Node) -> None:
+        type, right = field(node, "type"), field(node, "right")
+        declarator = field(node, "declarator")
+        if type is None or right is None or declarator is None:
+            return
+        kind = self.read_type(type)
+        if kind is UNKNOWN and self.kind_of(right) == TENSORS:
+            kind = TENSOR
+        names = [c for c in walk(declarator) if c.type == "identifier"]
+        if len(names) == 1:
+            scope = self.scopes.setdefault(node.id, {})
+            scope[self.source.text_of(names[0])] = Variable(
+                kind, None, "const" in self.source.text_of(node).split(":")[0])
+
+    def find(self, name: Node) -> Variable:
+        text = self.source.text_of(name)
+        for one in above(name):
+            if text in (scope := self.scopes.get(one.id, {})):
+                return scope[text]
+        return Variable()
+
+    def is_mutable(self, node: Node) -> bool:
+        """Says whether this is a variable that is not const, or the value of an
+        optional that is not."""
+        if node.type == "call_expression":
+            function = field(node, "function")
+            if function is None or function.type != "field_expression" or \
+                    not self.source.text_of(function).endswith(".value"):
+                return False
+            inner = field(function, "argument")
+            return inner is not None and self.is_mutable(inner)
+        return node.type == "identifier" and self.find(node).kind is not UNKNOWN and \
+            not self.find(node).is_const
+
+    def kind_of(self, node: Node | None) -> Kind:
+        if node is None:
+            return UNKNOWN
+        method = getattr(self, f"_kind_of_{node.type}", None)
+        if method:
+            return method(node)
+        return OTHER if node.type.endswith("literal") or \
+            node.type in ("true", "false", "lambda_expression", "sizeof_expression",
+                          "nullptr", "null") else UNKNOWN
+
+    def _kind_of_identifier(self, node: Node) -> Kind:
+        return self.find(node).kind
+
+    def _kind_of_parenthesized_expression(self, node: Node) -> Kind:
+        return self.kind_of(node.named_children[0]) if node.named_children else UNKNOWN
+
+    def _kind_of_conditional_expression(self, node: Node) -> Kind:
+        one = self.kind_of(field(node, "consequence"))
+        return one if one == self.kind_of(field(node, "alternative")) else UNKNOWN
+
+    def _kind_of_assignment_expression(self, node: Node) -> Kind:
+        return self.kind_of(field(node, "left"))
+
+    def _kind_of_binary_expression(self, node: Node) -> Kind:
+        kinds = {self.kind_of(field(node, "left")), self.kind_of(field(node, "right"))}
+        if TENSOR in kinds:
+            return TENSOR
+        return OTHER if kinds == {OTHER} else UNKNOWN
+
+    def _kind_of_unary_expression(self, node: Node) -> Kind:
+        return self.kind_of(field(node, "argument"))
+
+    def _kind_of_compound_literal_expression(self, node: Node) -> Kind:
+        return self._kind_of_cast_expression(node)
+
+    def _kind_of_cast_expression(self, node: Node) -> Kind:
+        return self.read_type(field(node, "type"))
+
+    def _kind_of_pointer_expression(self, node: Node) -> Kind:
+        kind = self.kind_of(field(node, "argument"))
+        return TENSOR if kind == OPTIONAL else OTHER if kind == OTHER else UNKNOWN
+
+    def _kind_of_subscript_expression(self, node: Node) -> Kind:
+        kind = self.kind_of(field(node, "argument"))
+        return TENSOR if kind in (TENSOR, TENSORS) else \
+            OTHER if kind == OTHER else UNKNOWN
+
+    def _kind_of_field_expression(self, node: Node) -> Kind:
+        name = field(node, "field")
+        return self.fields.get(self.source.text_of(name)) if name else UNKNOWN
+
+    def _kind_of_call_expression(self, node: Node) -> Kind:
+        function, arguments = field(node, "function"), field(node, "arguments")
+        if function is None or arguments is None:
+            return UNKNOWN
+        if function.type == "field_expression":
+            return self._kind_of_method(function, arguments.named_children)
+        name = join_name(self.source, function)
+        first = arguments.named_children[0] if arguments.named_children else None
+        if name in ("std::move", "std::forward"):
+            return self.kind_of(first)
+        if name == "std::get":
+            return TENSOR if self.kind_of(first) in (TUPLE, TENSORS) else UNKNOWN
+        if name.endswith(("::getCurrentCUDAStream", "::getStreamFromPool")):
+            return STREAM
+        if name.startswith("std::") or name in ("static_cast", "reinterpret_cast"):
+            return OTHER
+        if (made := self.read_type(function)) not in (OTHER, UNKNOWN):
+            return made
+        space, _, last = name.rpartition("::")
+        if space in ("at", "torch", "c10", "at::native"):
+            if last in ("from_blob", "tensor"):
+                return TENSOR
+            return self._result_of(last, arguments.named_children)
+        return self.functions.get(last, UNKNOWN)
+
+    def _result_of(self, op: str, arguments: list[Node]) -> Kind:
+        arguments = [one for one in arguments if one.type != "comment"]
+        second = self.kind_of(arguments[1]) if len(arguments) > 1 else UNKNOWN
+        return result_of(op, len(arguments), second)
+
+    def _kind_of_method(self, function: Node, arguments: list[Node]) -> Kind:
+        receiver, name = field(function, "argument"), field(function, "field")
+        kind = self.kind_of(receiver)
+        method = join_name(self.source, name) if name else ""
+        arrow = any(c.type == "->" for c in function.children)
+        if kind == OPTIONAL and arrow:
+            kind = TENSOR
+        if kind == TENSOR:
+            if method == "options":
+                return OPTIONS
+            if not schemas_of(method):
+                return OTHER
+            return self._result_of(method, [*filter(None, [receiver]), *arguments])
+        if kind == OPTIONS:
+            return OPTIONS
+        return _OF_HOLDERS.get((kind or "", method),
+                               OTHER if kind == OTHER else UNKNOWN)

@@ -1,0 +1,136 @@
+"""Runs `port` on public extensions, and writes docs/results/port.json.
+
+    PYTHONPATH=common .venv/bin/python docs/tools/port_extensions.py FOLDER
+
+FOLDER has a clone of each repository that EXTENSIONS names. Where somebody has ported
+the extension, what that port changed is what counts: of its lines that speak of
+PyTorch, how many are done, or named; and what is named that it left as it was. A line
+speaks of
+PyTorch if it has a name of at, c10 or torch, a macro, a header, or a method that is an
+op. Lines that the port changed for its own reasons, such as names of its macros, do not
+count."""
+
+import difflib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import base  # noqa: F401  (lets the package be imported)
+from base.project import ROOT
+from base.requirements import install
+
+install("port")
+from torch_stable_abi.libtorch import aten  # noqa: E402
+from torch_stable_abi.port import porting, report  # noqa: E402
+
+RESULT = ROOT / "docs/results/port.json"
+COMMUNITY = "kernels-community"
+# A name, a clone, the commit and the folder; then the commit of the finished port, and
+# files of it that have another name there.
+EXTENSIONS = (
+    ("causal-conv1d", "causal-conv1d", "0d2252d", "csrc"),
+    ("fast-hadamard-transform", "fast-hadamard-transform", "e7706fa", "csrc"),
+    ("mamba, selective_scan", "mamba", "e9594ce", "csrc"),
+    ("pyg-lib", "pyg-lib", "764e3a49", "pyg_lib/csrc"),
+    ("pytorch_cluster", "pytorch_cluster", "3d1d9e3", "csrc"),
+    ("pytorch_scatter", "pytorch_scatter", "648dda3", "csrc"),
+    ("SageAttention", "SageAttention", "d1a57a5", "csrc"),
+    ("activation of vLLM", COMMUNITY, "2f7c4528^", "activation", "2f7c4528", {}),
+    ("flash-attn2", COMMUNITY, "2d6ecf3c^", "flash-attn2", "2d6ecf3c", {}),
+    ("flash-attn3 of vLLM", COMMUNITY, "092ae2b6^", "vllm-flash-attn3", "092ae2b6",
+     {"flash-attn/flash_api.cpp": "flash-attn/flash_api_stable.cpp"}))
+SOURCES = r"\.(cpp|cc|cu|cuh|h|hpp)$"
+
+
+def export(clone: Path, commit: str, path: str, folder: Path) -> None:
+    """Write the sources of a commit into a folder."""
+    listed = git(clone, "ls-tree", "-r", "--name-only", commit, path).splitlines()
+    for name in listed:
+        if re.search(SOURCES, name):
+            file = folder / Path(name).relative_to(path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(subprocess.run(
+                ["git", "-C", clone, "show", f"{commit}:{name}"], check=True,
+                capture_output=True).stdout)
+
+
+def git(clone: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", clone, *words], check=True, text=True,
+                          capture_output=True).stdout
+
+
+def lines_that_go(old: list[str], new: list[str]) -> set[int]:
+    """Return the numbers of the lines that a change removes or replaces, without those
+    that are empty or only moved by their indentation."""
+    old, new = [[" ".join(line.split()) for line in text] for text in (old, new)]
+    found = set()
+    for tag, begin, end, *_ in difflib.SequenceMatcher(
+            None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            found |= {i + 1 for i in range(begin, end) if old[i]}
+    return found
+
+
+def speaks_of_torch(line: str) -> bool:
+    code = line.partition("//")[0]
+    if re.search(r"\b(at|c10|torch|pybind11|py)::|\b(TORCH|AT|C10|PYBIND11)_[A-Z0-9_]+|"
+                 r"#\s*include\s*[<\"](ATen|c10|torch|pybind11)/", code):
+        return True
+    return any(aten.schemas_of(name) or name in ("data_ptr", "options", "device_of")
+               for name in re.findall(r"(?:\.|->)(\w+)(?=[<(])", code))
+
+
+def compare(one: report.Ported, finished: str) -> dict[str, int]:
+    """Return how the lines that a finished port changed stand after `port`."""
+    old = one.old.splitlines()
+    theirs = {number for number in lines_that_go(old, finished.splitlines())
+              if speaks_of_torch(old[number - 1])}
+    ours = lines_that_go(old, one.new.splitlines())
+    named = {finding.line for finding in one.findings if finding.kind in report.LEFT}
+    return {"changed": len(theirs), "done": len(theirs & ours - named),
+            "named": len(theirs & named),
+            "needless": len(named - theirs), "left": len(named)}
+
+
+def measure(name: str, clone: Path, commit: str, path: str, finished: str = "",
+            renamed: dict | None = None) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder, "before"), Path(folder, "after")
+        export(clone, commit, path, before)
+        files, _ = porting.port([str(before)])
+        counts = {kind: sum(f.count(kind) for f in files) for kind in (
+            "done", "differs", "yours", "no counterpart", "unknown")}
+        headers, target = report.find_floor(files)
+        result = {
+            "commit": git(clone, "rev-parse", commit).strip(),
+            "files": len(files), "lines": sum(f.old.count("\n") for f in files),
+            **counts, "headers": headers, "target": target}
+        if finished:
+            export(clone, finished, path, after)
+            total: dict[str, int] = {}
+            for one in files:
+                relative = str(one.path.relative_to(before))
+                other = after / (renamed or {}).get(relative, relative)
+                if other.exists() and other.read_bytes() != one.path.read_bytes():
+                    for key, value in compare(
+                            one, other.read_text(errors="surrogateescape")).items():
+                        total[key] = total.get(key, 0) + value
+            result["finished"] = {"commit": git(clone, "rev-parse", finished).strip(),
+                                  **total}
+        return result
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    results = {}
+    for name, clone, *rest in EXTENSIONS:
+        results[name] = measure(name, folder / clone, *rest)
+        print(name, results[name])
+    RESULT.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

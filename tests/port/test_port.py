@@ -1,0 +1,272 @@
+"""port: what it rewrites, what it leaves, and what it says of both."""
+
+import json
+import random
+import re
+import subprocess
+
+import pytest
+
+from base.project import ROOT
+from base.requirements import install
+from torch_stable_abi.migration import ROWS
+
+
+@pytest.fixture(scope="session")
+def port():
+    """Return a function that returns a ported text and its findings."""
+    install("port")
+    from torch_stable_abi.port.rewriting import Rewriter
+    from torch_stable_abi.port.syntax import Source
+    from torch_stable_abi.port.types import Types
+
+    def port(text):
+        source = Source(text.encode())
+        return Rewriter(source, Types(source, []))
+    return port
+
+
+def body(code, parameters="const at::Tensor& x, at::Tensor out, int64_t n"):
+    return f"void f({parameters}) {{\n{code}\n}}\n"
+
+
+T, S = "torch::stable::", "torch::headeronly::ScalarType::"
+
+
+@pytest.mark.parametrize("code, wanted", [
+    ("at::Tensor y = torch::empty_like(x);", f"{T}Tensor y = {T}empty_like(x);"),
+    ("auto y = x.contiguous().view({-1});",  # a chain
+     f"auto y = {T}view({T}contiguous(x), {{-1}});"),
+    ("auto y = at::zeros({n}, x.options().dtype(at::kFloat));",
+     f"auto y = {T}new_zeros(x, {{n}}, {S}Float);"),
+    ("auto o = x.options();\nauto y = at::empty({n}, o);",  # options that have a name
+     f"auto o = x.options();\nauto y = {T}new_empty(x, {{n}});"),
+    ("TORCH_CHECK(x.dim() == 2);",
+     'STD_TORCH_CHECK(x.dim() == 2, "Expected x.dim() == 2 to be true, but got '
+     'false");'),
+    ('if (n) AT_ERROR("no"); else n = 1;',  # the new macro is an if
+     'if (n) { STD_TORCH_CHECK(false, "no"); } else n = 1;'),
+    ("auto y = x.sum(0);", f"auto y = {T}sum(x, std::vector<int64_t>{{0}});"),
+    ("out.add_(x);", f"{T}copy_(out, {T}subtract(out, x, -1.0));"),
+    ("const float* p = x.data_ptr<float>();",
+     "const float* p = x.const_data_ptr<float>();"),
+    ("float* p = x.data_ptr<float>();", "float* p = x.mutable_data_ptr<float>();"),
+    ("for (const auto& y : std::vector<at::Tensor>{x}) g(y.clone());",
+     f"for (const auto& y : std::vector<{T}Tensor>{{x}}) g({T}clone(y));"),
+    ("auto [y, i] = at::max(x, 0);\ng(y.contiguous());",
+     f"auto [y, i] = at::max(x, 0);\ng({T}contiguous(y));"),
+    ("AT_DISPATCH_FLOATING_TYPES_AND2(\n    at::kHalf, at::kBFloat16, "
+     'x.scalar_type(), "f", [&] { g<scalar_t>(); });',
+     'THO_DISPATCH_V2(x.scalar_type(), "f", AT_WRAP(([&] { g<scalar_t>(); })), '
+     f"AT_EXPAND(AT_FLOATING_TYPES), {S}Half, {S}BFloat16);"),
+    ("const at::cuda::OptionalCUDAGuard guard(at::device_of(x));",
+     f"std::optional<{T}accelerator::DeviceGuard> guard;\n  if (!x.is_cpu()) {{\n"
+     "    guard.emplace(x.get_device_index());\n  }"),
+    ("auto s = at::cuda::getCurrentCUDAStream();\nk<<<1, 1, 0, s.stream()>>>(n);",
+     "auto s = current_cuda_stream();\nk<<<1, 1, 0, s>>>(n);"),
+])
+def test_it_rewrites(port, code, wanted):
+    text = port(body(code)).text
+    assert wanted in text
+    assert port(text).text == text  # a second time changes nothing
+
+
+def test_what_holds_a_tensor(port):
+    text = port(body("g(b->contiguous(), b.value().clone(), (*b).size(0));",
+                     "const c10::optional<at::Tensor>& b")).text
+    assert f"g({T}contiguous(*b), {T}clone(b.value()), (*b).size(0));" in text
+
+
+@pytest.mark.parametrize("code", [
+    "// at::Tensor of TORCH_CHECK(x)",
+    '/* c10::Half */ const char* s = "at::Tensor";',
+    "auto r = other.contiguous();", "std::vector<int> v; v.view(3);",
+    'const char* r = R"(at::Tensor)";', "my::at::Tensor t;",
+    "torch::stable::Tensor t;"])
+def test_it_leaves(port, code):
+    text = f"void f(Other& other) {{\n{code}\n}}\n"
+    assert port(text).text == text
+
+
+def test_unknown_is_named_and_not_rewritten(port):
+    ported = port("template <class T> void f(T x) { g(x.contiguous()); }\n")
+    assert "g(x.contiguous())" in ported.text
+    assert [(one.kind, one.line) for one in ported.findings] == [("unknown", 1)]
+
+
+@pytest.mark.parametrize("code, what", [
+    ("auto y = x + x;", "operator"), ("auto y = at::softmax(x, -1);", "call<softmax>"),
+    ("auto y = x.trunc();", "aten::trunc(Tensor self)"),
+    ("at::Scalar s = 2;", "`Scalar`"), ("auto y = x.item<float>();", "one element"),
+    ('TORCH_CHECK(n, "got ", x.sizes());', "sizes in a message"),
+    ("x.zero_();", "`narrow`, `zero_`, `copy_` of a const tensor"),
+    ("std::optional<std::string_view> s;", "an optional string argument"),
+    ("at::foo(1);", "no row"), ("TORCH_FOO(1);", "no row"),
+    ("int a = at::vec::Vectorized<float>::size();", "SIMD"),
+    ("#if TORCH_VERSION_MAJOR > 1\n#endif", "several versions")])
+def test_what_is_left_is_named(port, code, what):
+    left = [one for one in port(body(code)).findings
+            if one.kind not in ("done", "differs")]
+    assert left and {one.line for one in left} <= {2}
+    assert any(what in one.advice + (one.row or {}).get("what", "") for one in left)
+
+
+def test_what_differs_is_said(port):
+    ported = port(body("at::parallel_for(0, n, 1, [](int64_t, int64_t) {});\n"
+                       'TORCH_CHECK_VALUE(n, "no");'))
+    differs = [(f.line, f.row["what"]) for f in ported.findings if f.kind == "differs"]
+    assert differs == [(2, "threads"), (3, "a check with its own exception")]
+
+
+def test_bodies_of_macros(port):
+    text = port("#define CHECK(x, ...) \\\n"
+                "  TORCH_CHECK(x.is_cuda(), #x \" must be \", __VA_ARGS__)  \\\n"
+                "  ; at::Half h##x\n").text
+    assert text.endswith("#define CHECK(x, ...) \\\n"
+                         "  STD_TORCH_CHECK(x.is_cuda(), #x \" must be \", "
+                         "__VA_ARGS__)  \\\n  ; torch::headeronly::Half h##x\n")
+
+
+def test_includes_by_use(port):
+    text = port("#include <map>\n#include <ATen/ATen.h>\n#include <c10/util/Half.h>\n"
+                "void f(at::Half h) { std::map<int, int> m; memset(&m, 0, 1); }\n").text
+    assert text.startswith("#include <map>\n#include <torch/headeronly/util/Half.h>\n"
+                           "#include <cstring>\nvoid f(torch::headeronly::Half h)")
+
+
+def test_other_encodings_and_ends_of_lines(tmp_path, port):
+    from torch_stable_abi.port import porting
+    file = tmp_path / "a.cpp"
+    file.write_bytes(b"// \xe9\r\n#include <c10/util/Half.h>\r\nat::Half a;\r\n")
+    files, _ = porting.port([str(file)])
+    porting.write(file, files[0].new)
+    assert file.read_bytes() == (
+        b"// \xe9\r\n#include <torch/headeronly/util/Half.h>\r\n"
+        b"torch::headeronly::Half a;\r\n")
+
+
+def test_every_pattern_is_found_in_what_it_came_from(port):
+    """A pattern that matches nothing would be silent."""
+    from torch_stable_abi.port.patterns import Pattern, expand
+    silent = []
+    for row in ROWS:
+        for pair in row.get("port", []):
+            for text in expand(pair[0]):
+                Pattern(row, text, None)  # the grammar knows it
+                code = re.sub(r"\$\$?(\w+)", lambda found: {
+                    "int": "1", "list": "{1}", "stream": "s"}.get(found[1], found[1]),
+                    text).replace("at::make_optional", "c10::make_optional")
+                code = code.rstrip(";") + ";"
+                ported = port(
+                    "void f(const at::Tensor x, at::Tensor y, at::Tensor v, "
+                    "at::Tensor m, at::cuda::CUDAStream s, int a, int n) "
+                    f"{{\n{code}\n}}\n")
+                if not any(one.row is row for one in ported.findings if one.line > 1):
+                    silent.append(text)
+    assert silent == []
+
+
+def test_schemas_of_ops_are_those_of_the_torch_that_is_here():
+    from torch_stable_abi.libtorch import aten
+    assert aten.list_schemas() == aten.RECORDED.read_text()
+
+
+def test_drafts(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        "void f(const at::Tensor& x, at::Tensor& out,\n"
+        "       c10::optional<at::Tensor>& b, int n, double eps = 1e-6);\n"
+        'PYBIND11_MODULE(m, m) {\n  m.def("go", &f, py::arg("x"), py::arg("out"),\n'
+        '        py::arg("b") = py::none(), py::arg("n") = 3,\n'
+        '        py::arg("eps") = 0.5);\n}\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert drafts[0].schema == "go(Tensor x, Tensor(a!) out, Tensor(b!)? b=None, " \
+        "int n=3, float eps=0.5) -> ()"
+    assert [mark.split(":")[0] for mark in drafts[0].marks] == ["out", "b", "n"]
+
+
+def test_builds(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "setup.py").write_text(
+        "from torch.utils.cpp_extension import CUDAExtension\nsetup(\n"
+        "  ext_modules=[CUDAExtension('a', ['a.cu'])],\n"
+        "  install_requires=['torch'])\n")
+    (tmp_path / "CMakeLists.txt").write_text("find_package(Torch REQUIRED)\n")
+    files, _ = porting.port([str(tmp_path)])
+    assert {f.path.name: [one.line for one in f.findings] for f in files} == {
+        "CMakeLists.txt": [1], "setup.py": [3, 4]}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_odd_sources(port, tmp_path, seed):
+    """Nothing ends in a traceback, and what is no code stays as it is."""
+    from torch_stable_abi.port import porting, report
+    random.seed(seed)
+    code = (ROOT / "docs/porting/step_0_unstable/segment_sum.cpp").read_bytes()
+    texts = [random.randbytes(5000), b"", b"\xef\xbb\xbfint a;", b"(" * 9000,
+             b"void f() { " + b"{" * 3000, code[:random.randrange(len(code))],
+             bytes(random.choice(code) for _ in range(3000))]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.cu").write_bytes(text)
+    files, drafts = porting.port([str(tmp_path)])
+    assert report.as_text(files, drafts, True) and report.as_json(files, drafts)
+    assert all(one.old == one.new for one in files[:4])
+
+
+# --- the command ------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Return a folder of git with a source, and a function that runs port there."""
+    (tmp_path / "op.cpp").write_text(body("at::Tensor y = x + x;"))
+    for command in (["init", "-q"], ["add", "."],
+                    ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q",
+                     "-m", "a"]):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+
+    def run(*arguments):
+        done = subprocess.run([ROOT / "workbook", "port", *arguments], cwd=tmp_path,
+                              text=True, capture_output=True)
+        return done.returncode, done.stdout, done.stderr
+    return tmp_path, run
+
+
+def test_report_and_ratchet(project):
+    folder, run = project
+    status, text, _ = run("op.cpp")
+    assert status == 0 and "op.cpp: 3 done, 1 left" in text
+    assert "2  yours: x + x" in text
+    assert run("op.cpp", "--check", "0")[0] == 1 and run(".", "--check", "1")[0] == 0
+    result = json.loads(run("op.cpp", "--format", "json")[1])
+    assert result["schema"] == 1 and result["counts"] == {"done": 3, "yours": 1}
+    assert run("none.cpp")[0] == 2
+
+
+def test_apply_writes_what_git_has(project):
+    folder, run = project
+    file = folder / "op.cpp"
+    file.write_text(file.read_text() + "// mine\n")
+    before = file.read_text()
+    status, _, error = run(".", "--apply")
+    assert status == 2 and "op.cpp is not in git, or has changes" in error
+    assert file.read_text() == before
+    subprocess.run(["git", "-C", folder, "checkout", "-q", "."], check=True)
+    assert run(".", "--apply")[0] == 0
+    assert "torch::stable::Tensor y" in file.read_text()
+
+
+def test_to_writes_over_nothing(project):
+    folder, run = project
+    assert run("op.cpp", "--to", "new")[0] == 0
+    assert "torch::stable::Tensor y" in (folder / "new/op.cpp").read_text()
+    status, _, error = run("op.cpp", "--to", "new")
+    assert status == 2 and "writes over nothing" in error
+    assert "at::Tensor y" in (folder / "op.cpp").read_text()
+
+
+def test_diff_is_a_patch(project):
+    folder, run = project
+    patch = run("op.cpp", "--diff")[1]
+    subprocess.run(["git", "-C", folder, "apply"], input=patch, text=True, check=True)
+    assert "torch::stable::Tensor y" in (folder / "op.cpp").read_text()
