@@ -1,0 +1,84 @@
+"""compare: run the same cases with two libraries, and say what differs.
+
+CASES.py has functions case_NAME(ops), each of which returns what is called and its
+arguments, such as (ops.my.add, x, y). ops is torch.ops for an .so, or else the module
+that is named. Each case runs in a process of its own for each library. Results are
+compared to the bit, with dtypes, strides and what memory they are; besides, types and
+texts of errors, arguments after the call, version counters, gradients, warnings."""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from torch_stable_abi import programs
+from torch_stable_abi.cli import positive
+from torch_stable_abi.files import printable
+from torch_stable_abi.programs import CannotRun, environment_of_user
+
+SCHEMA = 1  # the version of the JSON's shape
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = ("exit status: 0 all cases are the same, 1 one differs, 2 a "
+                     "library or the cases could not be loaded")
+    for name in ("old", "new"):
+        parser.add_argument(name, metavar=name.upper(),
+                            help="an .so, a module, or FOLDER:MODULE")
+    parser.add_argument("cases", metavar="CASES.py")
+    parser.add_argument("--seconds", type=positive, default=60, metavar="N",
+                        help="that a case may take (default: %(default)s)")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    results = compare(arguments)
+    if arguments.format == "json":
+        print(json.dumps({"schema": SCHEMA, "cases": results}, indent=2))
+    else:
+        print_table(results)
+    return 1 if any(results.values()) else 0
+
+
+def compare(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """Return {case: what differs}."""
+    from torch_stable_abi.compare.comparing import compare_case, read
+    if not Path(arguments.cases).is_file():
+        raise CannotRun(f"there is no file {arguments.cases}")
+    with tempfile.TemporaryDirectory() as name:
+        folders = [Path(name, "old"), Path(name, "new")]
+        for library, folder in zip((arguments.old, arguments.new), folders):
+            execute(library, arguments.cases, folder, arguments.seconds)
+        old, new = map(read, folders)
+    if not old:
+        raise CannotRun(f"{arguments.cases} has no function whose name begins with "
+                        "case_")
+    return {case: compare_case(old[case], new.get(case, {"ended": "did not run"}))
+            for case in old}
+
+
+def execute(library: str, cases: str, folder: Path, seconds: int) -> None:
+    """Run the cases with a library."""
+    import torch_stable_abi.compare as room
+    folder.mkdir()
+    runner = Path(room.__file__).with_name("running.py")
+    if library.endswith(".so") and not Path(library).is_file():
+        raise CannotRun(f"there is no file {library}")
+    named = str(Path(library).resolve()) if library.endswith(".so") else library
+    done = programs.run(
+        [sys.executable, runner, named, Path(cases).resolve(), folder, seconds],
+        title=f"Running {Path(library).name}", env=environment_of_user())
+    if done.returncode:
+        last = done.stdout.strip().splitlines()[-1:] or ["it says nothing"]
+        raise CannotRun(f"{library}: {last[0]}")
+
+
+def print_table(results: dict[str, list[str]]) -> None:
+    width = max(map(len, results))
+    for case, lines in results.items():
+        print(f"{case:<{width}}  {'differs' if lines else 'same'}")
+        for line in lines:
+            print(f"    {printable(line)}")
+    differ = sum(map(bool, results.values()))
+    print(f"{len(results) - differ} the same, {differ} differ")

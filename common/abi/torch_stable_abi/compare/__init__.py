@@ -1,0 +1,1 @@
+"""compare: whether two libraries do the same."""

@@ -1,0 +1,84 @@
+"""Says how what two libraries did differs."""
+
+from pathlib import Path
+from typing import Any
+
+
+def compare_case(old: dict, new: dict) -> list[str]:
+    """Return what differs, a line for each thing."""
+    for kind in ("case", "ended", "error"):
+        if kind in old or kind in new:
+            return _compare_ends(kind, old, new)
+    lines = _differ(old["value"], new["value"], "the result")
+    lines += _differ(old["arguments"], new["arguments"], "an argument after the call")
+    lines += _differ(old["gradients"], new["gradients"], "a gradient")
+    for name, what in (("versions", "the arguments' version counters"),
+                       ("aliases", "which results are an argument's memory"),
+                       ("warnings", "warnings")):
+        if old[name] != new[name]:
+            lines.append(f"{what}: {old[name]} -> {new[name]}")
+    return lines
+
+
+def _compare_ends(kind: str, old: dict, new: dict) -> list[str]:
+    def text(one: dict) -> str:
+        end = one.get(kind)
+        if end is None:
+            return "a result" if "value" in one else str(
+                one.get("case") or one.get("ended") or one.get("error"))
+        return ": ".join(end) if isinstance(end, list) else end
+    if kind == "case":
+        return [f"the case itself fails: {text(old if 'case' in old else new)}"]
+    if old.get(kind) != new.get(kind):
+        return [f"{text(old)}", f"-> {text(new)}"]
+    return _differ(old.get("arguments"), new.get("arguments"),
+                   "an argument after the error")
+
+
+def _differ(old: Any, new: Any, what: str) -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict) and "tensor" in old and \
+            "tensor" in new:
+        return [f"{what}: {text}" for text in _differ_as_tensors(old, new)]
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return [line for key in old
+                for line in _differ(old[key], new[key], f"{what}[{key!r}]")]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [line for a, b in zip(old, new) for line in _differ(a, b, what)]
+    if isinstance(old, (dict, list)) or isinstance(new, (dict, list)) or old != new:
+        return [f"{what}: {_shorten(old)} -> {_shorten(new)}"]
+    return []
+
+
+def _shorten(value: Any) -> str:
+    if isinstance(value, dict) and "tensor" in value:
+        return f"a tensor of {tuple(value['tensor'].shape)}"
+    if isinstance(value, list):
+        return f"{value[0]} of {len(value) - 1}" if value else "nothing"
+    return str(value)[:60]
+
+
+def _differ_as_tensors(old: dict, new: dict) -> list[str]:
+    import torch
+    a, b = old["tensor"], new["tensor"]
+    for name in ("dtype", "shape"):
+        if getattr(a, name) != getattr(b, name):
+            return [f"{name} {getattr(a, name)} -> {getattr(b, name)}"]
+    lines = [f"{name} {old[name]} -> {new[name]}" for name in ("strides", "device")
+             if old[name] != new[name]]
+    same = a.contiguous().reshape(-1).view(torch.uint8).equal(
+        b.contiguous().reshape(-1).view(torch.uint8)) if a.numel() else True
+    if not same:
+        bits = (a != b) if a.is_complex() or not a.is_floating_point() else \
+            (a != b) & ~(a.isnan() & b.isnan())
+        count = int(bits.sum())
+        most = (a.to(torch.float64) - b.to(torch.float64)).abs().nan_to_num().max() \
+            if not a.is_complex() else (a - b).abs().max()
+        lines.append(f"{count} of {a.numel()} values differ, by {float(most):g} at most"
+                     if count else "the bits of zeros or NaNs differ")
+    return lines
+
+
+def read(folder: Path) -> dict[str, dict]:
+    import torch
+    return {path.stem: torch.load(path, weights_only=True)
+            for path in sorted(folder.glob("*.pt"), key=lambda p: p.stat().st_mtime_ns)}

@@ -1,0 +1,117 @@
+"""compare: what differs between two libraries, and what does not."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from base.project import ROOT
+from torch_stable_abi.libtorch.installed import torch_root
+
+pytestmark = pytest.mark.full
+CODE = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <cstdlib>
+using torch::stable::Tensor;
+Tensor twice(const Tensor& x) {
+  STD_TORCH_CHECK(x.dim() > 0, NEW ? "no scalars" : "no scalar");
+  return torch::stable::subtract(x, x, NEW ? -1.5 : -1.0);
+}
+Tensor view(const Tensor& x) { return NEW ? torch::stable::clone(x) : x; }
+void fill(Tensor x) {
+  if (NEW) torch::stable::fill_(x, 1);
+  else *static_cast<float*>(x.data_ptr()) = 1;
+}
+Tensor crash(const Tensor& x) {
+  if (NEW) std::abort();
+  return x;
+}
+Tensor wait(const Tensor& x) {
+  while (NEW) {}
+  return x;
+}
+STABLE_TORCH_LIBRARY(both, m) {
+  m.def("twice(Tensor x) -> Tensor");
+  m.def("view(Tensor(a) x) -> Tensor(a)");
+  m.def("fill(Tensor(a!) x) -> ()");
+  m.def("crash(Tensor x) -> Tensor");
+  m.def("wait(Tensor x) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(both, CompositeExplicitAutograd, m) {
+  m.impl("twice", TORCH_BOX(&twice));
+  m.impl("view", TORCH_BOX(&view));
+  m.impl("fill", TORCH_BOX(&fill));
+  m.impl("crash", TORCH_BOX(&crash));
+  m.impl("wait", TORCH_BOX(&wait));
+}
+"""
+CASES = """
+import torch
+
+def case_zeros(ops): return ops.both.twice, torch.zeros(3)
+def case_values(ops): return ops.both.twice, torch.arange(3.0)
+def case_error(ops): return ops.both.twice, torch.tensor(1.0)
+def case_alias(ops): return ops.both.view, torch.ones(3)
+def case_version(ops): return ops.both.fill, torch.zeros(1)
+def case_crash(ops): return ops.both.crash, torch.ones(3)
+def case_hang(ops): return ops.both.wait, torch.ones(3)
+def case_random(ops): return ops.both.crash, torch.rand(3, requires_grad=True).tanh()
+def case_wrong(ops): raise ValueError("no data")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "both.cpp").write_text(CODE)
+    (folder / "cases.py").write_text(CASES)
+    for name, new in (("old", 0), ("new", 1)):
+        subprocess.run(
+            [shutil.which("g++") or "c++", "-std=c++17", "-shared", "-fPIC",
+             f"-DNEW={new}", "-DTORCH_TARGET_VERSION=0x020a000000000000", "-isystem",
+             torch_root() / "include", folder / "both.cpp", "-o", folder / f"{name}.so",
+             f"-L{torch_root()}/lib", "-ltorch_cpu"], check=True)
+    return folder
+
+
+def compare(folder, *words):
+    return subprocess.run([ROOT / "workbook", "compare", *words], cwd=folder, text=True,
+                          capture_output=True)
+
+
+def test_what_differs(folder):
+    done = compare(folder, "old.so", "new.so", "cases.py", "--seconds", "5", "--format",
+                   "json")
+    assert done.returncode == 1, done.stderr
+    cases = json.loads(done.stdout)["cases"]
+    assert cases["zeros"] == []
+    assert cases["values"] == [
+        "the result: 2 of 3 values differ, by 1 at most"]
+    assert cases["error"][0].endswith("no scalar")
+    assert cases["error"][1].endswith("no scalars")
+    assert cases["alias"] == [
+        "which results are an argument's memory: [[0]] -> [[]]"]
+    assert cases["version"] == ["the arguments' version counters: [0] -> [1]"]
+    assert cases["crash"] == cases["random"] == ["a result", "-> was ended by SIGABRT"]
+    assert cases["hang"] == ["a result", "-> took more than 5 s"]
+    assert cases["wrong"] == ["the case itself fails: ValueError: no data"]
+
+
+def test_a_library_is_the_same_as_itself(folder):
+    done = compare(folder, "old.so", "old.so", "cases.py")
+    assert "hang     same" in done.stdout
+    assert "8 the same, 1 differ" in done.stdout  # the wrong case
+
+
+def test_what_cannot_be_loaded(folder):
+    assert "there is no file none.so" in compare(folder, "none.so", "old.so",
+                                                 "cases.py").stderr
+    (folder / "broken.py").write_text("import no_such_module\n")
+    done = compare(folder, "old.so", "old.so", "broken.py")
+    assert done.returncode == 2 and "No module named 'no_such_module'" in done.stderr
+    (folder / "empty.py").write_text("")
+    done = compare(folder, "old.so", "old.so", "empty.py")
+    assert done.returncode == 2 and "no function whose name begins" in done.stderr
