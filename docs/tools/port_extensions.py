@@ -10,6 +10,7 @@ PyTorch if it has a name of at, c10 or torch, a macro, a header, or a method tha
 op. Lines that the port changed for its own reasons, such as names of its macros, do not
 count."""
 
+import datetime
 import difflib
 import json
 import re
@@ -129,7 +130,9 @@ def main() -> None:
     for name, clone, *rest in EXTENSIONS:
         results[name] = measure(name, folder / clone, *rest)
         print(name, results[name])
-    RESULT.write_text(json.dumps(results, indent=2) + "\n")
+    RESULT.write_text(json.dumps({
+        "schema": 1, "what": "port", "date": datetime.date.today().isoformat(),
+        "extensions": results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

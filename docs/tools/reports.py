@@ -43,6 +43,13 @@ RESULTS = {
                      "./workbook test -- tests/docs/test_porting.py --record"),
     "audit.*": ("what an audit says of public wheels", "audit.md",
                 "PYTHONPATH=common .venv/bin/python docs/tools/audits.py FOLDER"),
+    "port.txt": ("an old library, and what `port` says of it", "port.md",
+                 "./workbook test -- tests/port/test_port.py --record"),
+    "port.json": ("public extensions, ported", "port.md",
+                  "PYTHONPATH=common .venv/bin/python docs/tools/port_extensions.py "
+                  "FOLDER"),
+    "compare.txt": ("the library before and after its port", "port.md",
+                    "./workbook test -- tests/docs/test_porting.py --record"),
     "print.txt": ("an op's schema, with the call by name that it wants",
                   "05_torch_call_dispatcher.md",
                   "./workbook test -- tests/abi/test_schemas.py --record"),

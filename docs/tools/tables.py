@@ -381,6 +381,21 @@ def audits() -> str:
             ["wheel", "needs libtorch", "requires", "failed", "warned of"], rows)
 
 
+def port_extensions() -> str:
+    rows = []
+    for name, one in read("port")["extensions"].items():
+        left = one["yours"] + one["no counterpart"] + one["unknown"]
+        theirs = one.get("finished")
+        shares = [
+            f"{100 * theirs['done'] // theirs['changed']} %",
+            f"{100 * (theirs['done'] + theirs['named']) // theirs['changed']} %",
+            f"{100 * theirs['needless'] // theirs['left']} %"] if theirs else ["-"] * 3
+        rows.append([name, one["files"], one["lines"], one["done"], left,
+                     f"{one['headers']}, {one['target']}", *shares])
+    return table(["extension", "files", "lines", "done", "left", "headers, target",
+                  "of theirs done", "done or named", "named needlessly"], rows)
+
+
 def trace() -> str:
     result = read("trace")
     return "The time with `--summary` over the time without it: the median of " \

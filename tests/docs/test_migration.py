@@ -209,8 +209,8 @@ def test_what_is_absent_is_in_no_c_header():
 
 @pytest.mark.full
 def test_port_names_what_does_not_compile(headers):
-    """Of the unstable halves as `port` leaves them, the newest headers take each in
-    which it names nothing."""
+    """The newest headers take each unstable half, as `port` leaves it, in which it
+    names nothing."""
     install("port")
     from torch_stable_abi.port.rewriting import Rewriter
     from torch_stable_abi.port.syntax import Source

@@ -103,6 +103,22 @@ def test_unstable_symbols_become_fewer(rows):
 
 
 @pytest.mark.full
+def test_only_a_type_of_error_differs(request, rows):
+    """The page shows it. The files' folder is cut from texts."""
+    libraries = [rows[0]["library"], rows[5]["library"]]
+    done = subprocess.run(
+        [ROOT / "workbook", "compare", *libraries, PORTING / "cases.py"], text=True,
+        capture_output=True)
+    said = re.sub(r"/\S*/", "", done.stdout)
+    words = " ".join(["compare", "old/librowops.so", "new/librowops.so", "cases.py"])
+    file = ROOT / "docs/results/compare.txt"
+    if request.config.getoption("--record"):
+        file.write_text(f"$ ./workbook {words}\n{said}")
+    assert done.returncode == 1 and "9 the same, 1 differ" in said, done.stderr
+    assert file.read_text().partition("\n")[2] == said
+
+
+@pytest.mark.full
 def test_an_auditor_agrees(rows):
     if sys.version_info < (3, 11):
         pytest.skip("torch-abi-audit needs Python 3.11")

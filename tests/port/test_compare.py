@@ -20,6 +20,13 @@ Tensor twice(const Tensor& x) {
   STD_TORCH_CHECK(x.dim() > 0, NEW ? "no scalars" : "no scalar");
   return torch::stable::subtract(x, x, NEW ? -1.5 : -1.0);
 }
+Tensor place(const Tensor& x) {
+#if NEW
+  STD_TORCH_CHECK(false, "no ", x.dim());
+#else
+  throw std::runtime_error("no 1");
+#endif
+}
 Tensor view(const Tensor& x) { return NEW ? torch::stable::clone(x) : x; }
 void fill(Tensor x) {
   if (NEW) torch::stable::fill_(x, 1);
@@ -35,6 +42,7 @@ Tensor wait(const Tensor& x) {
 }
 STABLE_TORCH_LIBRARY(both, m) {
   m.def("twice(Tensor x) -> Tensor");
+  m.def("place(Tensor x) -> Tensor");
   m.def("view(Tensor(a) x) -> Tensor(a)");
   m.def("fill(Tensor(a!) x) -> ()");
   m.def("crash(Tensor x) -> Tensor");
@@ -42,6 +50,7 @@ STABLE_TORCH_LIBRARY(both, m) {
 }
 STABLE_TORCH_LIBRARY_IMPL(both, CompositeExplicitAutograd, m) {
   m.impl("twice", TORCH_BOX(&twice));
+  m.impl("place", TORCH_BOX(&place));
   m.impl("view", TORCH_BOX(&view));
   m.impl("fill", TORCH_BOX(&fill));
   m.impl("crash", TORCH_BOX(&crash));
@@ -56,6 +65,7 @@ def case_values(ops): return ops.both.twice, torch.arange(3.0)
 def case_error(ops): return ops.both.twice, torch.tensor(1.0)
 def case_alias(ops): return ops.both.view, torch.ones(3)
 def case_version(ops): return ops.both.fill, torch.zeros(1)
+def case_place(ops): return ops.both.place, torch.ones(3)
 def case_crash(ops): return ops.both.crash, torch.ones(3)
 def case_hang(ops): return ops.both.wait, torch.ones(3)
 def case_random(ops): return ops.both.crash, torch.rand(3, requires_grad=True).tanh()
@@ -87,7 +97,7 @@ def test_what_differs(folder):
                    "json")
     assert done.returncode == 1, done.stderr
     cases = json.loads(done.stdout)["cases"]
-    assert cases["zeros"] == []
+    assert cases["zeros"] == cases["place"] == []
     assert cases["values"] == [
         "the result: 2 of 3 values differ, by 1 at most"]
     assert cases["error"][0].endswith("no scalar")
@@ -103,7 +113,7 @@ def test_what_differs(folder):
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout
-    assert "8 the same, 1 differ" in done.stdout  # the wrong case
+    assert "9 the same, 1 differ" in done.stdout  # the wrong case
 
 
 def test_what_cannot_be_loaded(folder):

@@ -243,6 +243,16 @@ def test_report_and_ratchet(project):
     assert run("none.cpp")[0] == 2
 
 
+def test_the_page_shows_what_it_says(request):
+    folder = "docs/porting/step_0_unstable"
+    said = subprocess.run([ROOT / "workbook", "port", folder], cwd=ROOT, text=True,
+                          capture_output=True, check=True).stdout
+    file = ROOT / "docs/results/port.txt"
+    if request.config.getoption("--record"):
+        file.write_text(f"$ ./workbook port {folder}\n{said}")
+    assert file.read_text().partition("\n")[2] == said
+
+
 def test_apply_writes_what_git_has(project):
     folder, run = project
     file = folder / "op.cpp"

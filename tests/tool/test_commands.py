@@ -27,6 +27,7 @@ process, text = ctypes.CDLL(None), ctypes.c_void_p()
 process.torch_new_string_handle(b"a", ctypes.c_size_t(1), ctypes.byref(text))
 process.torch_delete_string(text)
 """
+LIBRARY = "build/release/solutions/00_first_extension/libfirst_extension.so"
 # What each is run with, and what it then says. A command that is missing here
 # fails below.
 RUNS = {
@@ -44,15 +45,17 @@ RUNS = {
     "schemas": (["solutions/05_torch_call_dispatcher"], " fit"),
     "audit": ([str(torch_root() / "lib/libtorch_global_deps.so")],
               "takes nothing of it"),
+    "port": (["docs/porting/step_0_unstable"], "Port first: schemas.cpp (0)"),
+    "compare": ([LIBRARY, LIBRARY, "tests/port/cases_of_00.py"],
+                "2 the same, 0 differ"),
     "trace": (["--summary", "--", "python3", "-c", USES_THE_SHIM], "0 errors"),
     "archive": (["build/workbook.tar", "--without", "torch", "--without", "hub",
-                 "--without", "cuda", "--without", "audit"],
+                 "--without", "cuda", "--without", "audit", "--without", "port"],
                 "workbook.tar: "),
     "grade": (["solutions/01_headeronly_types"], "7/7"),
     "test": (["--", "tests/tool/test_ratios.py", "-k", "ratio"], " passed"),
     # Without a library it is a part of ./workbook test --full.
-    "matrix": (["2.10.0", "build/release/solutions/00_first_extension/"
-                "libfirst_extension.so"], "1 of 1 versions"),
+    "matrix": (["2.10.0", LIBRARY], "1 of 1 versions"),
     "bench": (["01", "--quick"], "solution"),
     "docs": ([], "no broken link"),
     "carry": ([], "carried files are as their owners"),
@@ -61,7 +64,7 @@ RUNS = {
 }
 FAILS = {"diff"}  # like diff: 1 where something differs
 # These leave nothing but builds, which other tests share: they run here.
-HERE = {"tour", "matrix", "bench"}
+HERE = {"tour", "matrix", "compare", "bench"}
 
 
 @pytest.fixture(scope="module")

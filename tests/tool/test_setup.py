@@ -253,7 +253,7 @@ def test_interrupted_check_leaves_no_process(implementation, program, processes)
 
 
 def test_what_an_ended_program_has_started_ends(tmp_path, monkeypatch):
-    """As CMake's trial builds, whose ninja CMake leaves alone when it is ended."""
+    """CMake leaves the ninja of a trial build alone when it is ended itself."""
     monkeypatch.setenv("STARTED_BY", str(tmp_path))
     with pytest.raises(programs.Superseded):
         programs.run(["sh", "-c", "sleep 60 > /dev/null 2>&1 & wait"],

@@ -29,7 +29,7 @@ from torch_stable_abi.programs import run as run_program
 
 PACKAGES = "g++ cmake ninja-build python3-venv doctest-dev libbenchmark-dev mold " \
     "clang llvm libclang-rt-dev"
-PARTS = ["torch", "hub", "cuda", "audit"]
+PARTS = ["torch", "hub", "cuda", "audit", "port"]
 CPU = "https://download.pytorch.org/whl/cpu"
 
 
@@ -115,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         metavar="FILE", help="pack a file that git does not track")
     parser.add_argument("--without", action="append", default=[],
                         choices=PARTS, help="torch (each machine has one, named "
-                        "by TORCH_ROOT), hub (chapter 08), cuda (nvcc), audit")
+                        "by TORCH_ROOT), hub (chapter 08), cuda (nvcc), audit, port")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@ CASES.py has functions case_NAME(ops), each of which returns what is called and 
 arguments, such as (ops.my.add, x, y). ops is torch.ops for an .so, or else the module
 that is named. Each case runs in a process of its own for each library. Results are
 compared to the bit, with dtypes, strides and what memory they are; besides, types and
-texts of errors, arguments after the call, version counters, gradients, warnings."""
+texts of errors (without the place that STD_TORCH_CHECK puts in front of each),
+arguments after the call, version counters, gradients, warnings."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""port: rewrite an extension of the unstable API for the stable ABI, line by line.
+"""port: rewrite sources of the unstable API for the stable ABI.
 
 Reads C++ and CUDA sources, setup.py, CMakeLists.txt and the Python layer, or folders of
 them. It says what it would rewrite, what of that compiles and behaves differently, and

@@ -1,5 +1,6 @@
 """Says how what two libraries did differs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,18 @@ def _compare_ends(kind: str, old: dict, new: dict) -> list[str]:
         return ": ".join(end) if isinstance(end, list) else end
     if kind == "case":
         return [f"the case itself fails: {text(old if 'case' in old else new)}"]
-    if old.get(kind) != new.get(kind):
+    if _without_place(old.get(kind)) != _without_place(new.get(kind)):
         return [f"{text(old)}", f"-> {text(new)}"]
     return _differ(old.get("arguments"), new.get("arguments"),
                    "an argument after the error")
+
+
+def _without_place(error: Any) -> Any:
+    """Return an error without what STD_TORCH_CHECK puts in front of every text: the
+    function, the file and the line."""
+    if not isinstance(error, list):
+        return error
+    return [error[0], re.sub(r"^[^,\n]+, [^\n:]+:\d+, ", "", error[1])]
 
 
 def _differ(old: Any, new: Any, what: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Says what a port did, and what is left: as text for people, or as JSON."""
 
 import json
+import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,15 +63,22 @@ def _describe(finding: Finding, snippets: set[str]) -> list[str]:
     lines = [f"  {finding.line:>5}  {finding.kind}: {printable(finding.code)}"]
     row = finding.row or {}
     if finding.advice:
-        lines += [f"         {line}" for line in finding.advice.split("\n")]
+        for line in finding.advice.split("\n"):
+            lines += _wrap(line) if " " not in line[:1] else [f"         {line}"]
     if row and finding.kind in (YOURS, NONE) and row["what"] not in snippets:
         snippets.add(row["what"])  # once a file
         lines.append(f"         {row['group']}, {row['what']}:")
         lines += [f"           + {line}" for line in
                   row.get("stable", "").strip().splitlines()]
         if "stable" not in row:
-            lines.append(f"           {row['note']}")
+            lines += _wrap(row["note"])
     return lines
+
+
+def _wrap(text: str) -> list[str]:
+    """Return a sentence in lines of a report; words and code are not torn."""
+    return textwrap.wrap(text, 88, initial_indent=" " * 9, subsequent_indent=" " * 9,
+                         break_long_words=False, break_on_hyphens=False)
 
 
 def _describe_differences(one: Ported) -> list[str]:
@@ -84,7 +92,7 @@ def _describe_differences(one: Ported) -> list[str]:
         shown = ", ".join(map(str, sorted(set(numbers_))[:8]))
         more = len(set(numbers_)) - 8
         lines += [f"  differs, {'line' if len(set(numbers_)) == 1 else 'lines'} {shown}"
-                  + (f" and {more} more" if more > 0 else ""), f"         {text}"]
+                  + (f" and {more} more" if more > 0 else ""), *_wrap(text)]
     return lines
 
 

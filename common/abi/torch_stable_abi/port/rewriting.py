@@ -12,9 +12,18 @@ from torch_stable_abi.libtorch.aten import schemas_of
 from torch_stable_abi.migration import OPS
 from torch_stable_abi.port import includes, types
 from torch_stable_abi.port.patterns import Match, Pattern, normalize
-from torch_stable_abi.port.syntax import NAMES, Source, field, is_error, join_name
+from torch_stable_abi.port.syntax import (
+    NAMES,
+    Source,
+    above,
+    field,
+    is_error,
+    join_name,
+)
 from torch_stable_abi.port.table import headers_of_names, read_table, stable_methods
 from torch_stable_abi.port.types import Types
+from torch_stable_abi.schemas import calling
+from torch_stable_abi.schemas.schema import read
 
 DONE, DIFFERS, YOURS, NONE, UNKNOWN = (
     "done", "differs", "yours", "no counterpart", "unknown")
@@ -281,7 +290,12 @@ class Rewriter:
                 return  # such as c10::irange
             op = short.rpartition("::")[2]
             more = "; the page on CUDA has more" if short.startswith("at::cuda") else ""
-            self._name(node, YOURS, describe_op(op) or
+            call = next((one for one in above(node) if one.type == "call_expression"),
+                        None)
+            arguments = call and field(call, "arguments")
+            self._name(node, YOURS, describe_op(
+                op, *self.known.describe_arguments(
+                    arguments.named_children if arguments else [])) or
                        f"no row of the table knows it{more}")
         elif _MACRO.fullmatch(name) and name not in headers_of_names() and \
                 name not in self.own_macros and name != "TORCH_EXTENSION_NAME":
@@ -314,7 +328,10 @@ class Rewriter:
             kind = types.TENSOR
         schemas = schemas_of(method)
         if kind == types.TENSOR and method not in stable_methods():
-            self._name(node, YOURS, describe_op(method) or
+            receiver, arguments = field(function, "argument"), field(node, "arguments")
+            self._name(node, YOURS, describe_op(method, *self.known.describe_arguments(
+                [*filter(None, [receiver]),
+                 *(arguments.named_children if arguments else [])])) or
                        f"a stable tensor has no {method}()")
         elif kind == types.OPTIONS:
             pass  # with what it is for
@@ -354,16 +371,19 @@ def _rows_of_ops() -> dict[str, dict]:
     return found
 
 
-def describe_op(name: str) -> str:
-    """Return what to write for an op, or else the schema that a person has to read; ""
-    if there is no such op."""
+def describe_op(name: str, given: int = 0, second: types.Kind = None) -> str:
+    """Return what to write for a call of an op with so many arguments: the table's
+    lines, or else the schema and the call by name; "" if there is no such op."""
     if row := _rows_of_ops().get(name):
         return f"{row['unstable']} is, by by_name.h:\n{row['stable'].strip()}"
-    schemas = schemas_of(name)
-    if not schemas:
-        return ""
-    more = f" (and {len(schemas) - 1} more)" if len(schemas) > 1 else ""
-    return f"call by name: aten::{schemas[0]}{more}"
+    said = ""
+    for schema in (*types.find_overloads(name, given, second), *schemas_of(name)):
+        op, _, overload = schema[:schema.index("(")].partition(".")
+        lines = calling.write(f"aten::{op}", overload, *read(schema))
+        said = said or "\n".join([f"aten::{schema}:", *lines])
+        if not lines[0].startswith("no call"):
+            return "\n".join([f"aten::{schema}, by by_name.h:", *lines])
+    return said
 
 
 def _parts_of_name(node: Node) -> Iterator[Node]:

@@ -56,19 +56,26 @@ def read_type(text: str, bare: bool = False) -> Kind:
 
 
 @cache
-def result_of(name: str, given: int, second: Kind = UNKNOWN) -> Kind:
-    """Return what aten::name returns for so many arguments, of which the second is of
-    such a kind: unknown, if overloads that fit return different things."""
-    kinds = set()
+def find_overloads(name: str, given: int, second: Kind = UNKNOWN) -> tuple[str, ...]:
+    """Return the schemas of aten::name that take so many arguments, of which the second
+    is of such a kind."""
+    found = []
     for schema in schemas_of(name):
-        arguments, returns = read(schema)
+        arguments, _ = read(schema)
         required = sum(one.default is None for one in arguments)
-        if not required <= given <= len(arguments):
-            continue
-        if second is not UNKNOWN and len(arguments) > 1 and \
-                (arguments[1].type == "Tensor") != (second == TENSOR):
-            continue
-        types = [one.type for one in returns]
+        if required <= given <= len(arguments) and (
+                second is UNKNOWN or len(arguments) < 2 or
+                (arguments[1].type == "Tensor") == (second == TENSOR)):
+            found.append(schema)
+    return tuple(found)
+
+
+def result_of(name: str, given: int, second: Kind = UNKNOWN) -> Kind:
+    """Return what aten::name returns: unknown, if overloads that fit return different
+    things."""
+    kinds = set()
+    for schema in find_overloads(name, given, second):
+        types = [one.type for one in read(schema)[1]]
         kinds.add(TENSOR if types == ["Tensor"] else TENSORS if types == ["Tensor[]"]
                   else TUPLE if len(types) > 1 and set(types) == {"Tensor"} else OTHER)
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
@@ -293,13 +300,14 @@ class Types:
         if space in ("at", "torch", "c10", "at::native"):
             if last in ("from_blob", "tensor"):
                 return TENSOR
-            return self._result_of(last, arguments.named_children)
+            return result_of(last, *self.describe_arguments(arguments.named_children))
         return self.functions.get(last, UNKNOWN)
 
-    def _result_of(self, op: str, arguments: list[Node]) -> Kind:
+    def describe_arguments(self, arguments: list[Node]) -> tuple[int, Kind]:
+        """Return how many there are, and the kind of the second."""
         arguments = [one for one in arguments if one.type != "comment"]
-        second = self.kind_of(arguments[1]) if len(arguments) > 1 else UNKNOWN
-        return result_of(op, len(arguments), second)
+        return len(arguments), self.kind_of(arguments[1]) if len(arguments) > 1 else \
+            UNKNOWN
 
     def _kind_of_method(self, function: Node, arguments: list[Node]) -> Kind:
         receiver, name = field(function, "argument"), field(function, "field")
@@ -313,7 +321,8 @@ class Types:
                 return OPTIONS
             if not schemas_of(method):
                 return OTHER
-            return self._result_of(method, [*filter(None, [receiver]), *arguments])
+            return result_of(method, *self.describe_arguments(
+                [*filter(None, [receiver]), *arguments]))
         if kind == OPTIONS:
             return OPTIONS
         return _OF_HOLDERS.get((kind or "", method),
