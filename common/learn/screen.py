@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 from base.sheets import Chapter
-from learn.checking.verdict import CALLED, PASS, Verdict
+from learn.checking.verdict import CALLED, FAIL, Verdict
 
 PRINTED = 10  # lines of what the learner's code printed
 NOTES = 3
@@ -74,8 +74,7 @@ def wrap(text: str, indent: str = "  ") -> str:
                          break_long_words=False, break_on_hyphens=False)
 
 
-def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
-                 edit: bool = True) -> None:
+def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
     """Print the verdict on one step. `then` says what to do after the edit: "save
     it"."""
     kind, step = verdict.kind, verdict.step
@@ -113,8 +112,7 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str,
         for line in verdict.printed[-PRINTED:]:
             print(f"    {line}"[:80])
     show_notes(verdict)
-    if edit:
-        print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
+    print(bold(f"Edit {verdict.file}:{verdict.line}, then {then}"))
 
 
 def what_next(chapter: Chapter) -> str:
@@ -179,12 +177,13 @@ class Telling:
             for line in found.message:
                 print(wrap(line))
             print(bold(f"Edit {found.file}:{found.line}, then {self.then}"))
-        elif new and told and told.kind not in (PASS, "todo"):
-            print("An earlier step fails as well. The mistake may be the same:")
-            show_verdict(self.chapter, found, self.then, edit=False)
-            print(bold(f"Edit {told.file}:{told.line} first, then {self.then}"))
         elif new == (found.kind != "todo"):
             show_verdict(self.chapter, found, self.then)
+        also = [step for step, state in found.steps.items()
+                if state == FAIL and step != found.step]
+        if also and found.step:
+            print(wrap("Fails as well, maybe of the same cause: "
+                       + ", ".join(also), ""))
         if found.ran:
             print(marks(self.chapter, found.steps))
         return found.passed or (found.kind == "todo" and new)

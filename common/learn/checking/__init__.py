@@ -175,8 +175,9 @@ class Attempt:
         return found
 
     def _test(self, tell: Callable[[Verdict], None]) -> Finding:
-        """Run the step that the learner is at and tell of it, then run the others.
-        Return what is found of the first step that does not pass."""
+        """Run the step that the learner is at and tell of it, or of the first before it
+        that fails as well; then run the others. Return what is found of the first step
+        that does not pass."""
         if library_of(self.tests.build) is None:
             return Finding("link", ["no shared library was built"])
         at, runner = self.at, self.runner
@@ -190,24 +191,33 @@ class Attempt:
                             f"{run.text[-2000:]}")
         case = runner.failed[at].case if at in runner.failed else None
         found = diagnose(self.source, at, run, case)
+        earlier = [step for step in runner.states if step < at]
+        if found.kind not in (PASS, "todo"):
+            runner.run_all(earlier)
+            found = self._diagnose_first(earlier) or found
+            earlier = []
         tell(self._write_verdict(found))
         found = self._locate_leak(found)
         beside = self._build()  # what is beside the part that is tested
         if beside:
             return beside
-        runner.run_all([step for step in runner.states if step < at])
+        runner.run_all(earlier)
         if run.status != TIMED_OUT:  # later ones would take as long
             runner.run_all([step for step in runner.states if step > at])
-        for step, state in runner.states.items():
-            if state == PASS:
-                continue
-            if step == at:
-                return found
-            outcome = runner.rerun_alone(step)
-            if outcome:
-                return self._locate_leak(
-                    diagnose(self.source, step, outcome.run, outcome.case))
-        return Finding(PASS, log=run.text)
+        first = self._diagnose_first(earlier)
+        if first or found.kind != PASS:
+            return self._locate_leak(first) if first else found
+        last = self._diagnose_first([step for step in runner.states if step > at])
+        return self._locate_leak(last) if last else Finding(PASS, log=run.text)
+
+    def _diagnose_first(self, steps: list[str]) -> Finding | None:
+        """Return what is found of the first of these steps that did not pass."""
+        for step in steps:
+            if self.runner.states[step] != PASS:
+                outcome = self.runner.rerun_alone(step)
+                if outcome:
+                    return diagnose(self.source, step, outcome.run, outcome.case)
+        return None
 
     def _locate_leak(self, found: Finding) -> Finding:
         """Return a leak with its line, by a run that unwinds slowly; another finding

@@ -130,14 +130,15 @@ def _diagnose_registration(source: Source, step: str, run: Run) -> Finding:
 def _find_place(source: Source, failure: Failure, step: str, run: Run
                 ) -> tuple[Path, int] | None:
     """Return the place of a check that failed: where Python raised, where another
-    step's code threw, where a compiler that the test asks stopped, or where the check
-    says."""
+    step's code or a line of the learner's threw, where a compiler that the test asks
+    stopped, or where the check says."""
     raised = source.nearest(python_frames(run.text))
     if raised and source.wrote(*raised):
         return raised
     thrown = source.nearest(re.findall(r"(/[^:\n]+):(\d+)", failure.exception))
-    if thrown and source.step_at(*thrown) not in (None, step):
-        return thrown  # a message of an earlier step's lines
+    if thrown and (source.step_at(*thrown) not in (None, step) or
+                   source.wrote(*thrown)):
+        return thrown
     error = source.nearest(re.findall(
         r"(/[^:\n]+):(\d+):\d+: error: ", failure.expression))
     if error:
