@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from audited import FAULTS, ID, MODULE
+from audited import DELETE, FAULTS, ID, MODULE, STABLE
 from torch_stable_abi.programs import CannotRun
 
 # --- wheels, variants -----------------------------------------------------------
@@ -204,11 +204,45 @@ def test_a_module_that_python_imports(findings, build, stable, wheel):
         assert said in str([f.text for f in findings(path) if f.rule == "module-name"])
 
 
-def test_a_library_that_python_loads(findings, stable, wheel):
-    for name, there in [("libone.so", 0), ("libuno.so", 1)]:
-        path = wheel({"one/libone.so": stable.read_bytes(), "one/__init__.py":
-                      f"torch.ops.load_library(HERE / '{name}')\n".encode()})
-        assert len([f for f in findings(path) if f.rule == "loads-no-library"]) == there
+@pytest.mark.parametrize("path, said", [
+    ("HERE / 'libone.so'", []), ("HERE.parent / '../one' / 'libone.so'", []),
+    ("os.environ.get('ONE', 'libone.so')", []), ("join(HERE, f'{name}.so')", []),
+    ("HERE / 'libuno.so'", ["libuno.so, and there is one/libone.so"]),
+    ("HERE / 'lib' / 'libone.so'", ["lib/libone.so, and there is one/libone.so"]),
+    ("join(HERE, 'lib', 'libone.so')", ["lib/libone.so, and there is one/libone.so"]),
+    ("'/home/me/libone.so'", ["/home/me/libone.so, a path of the machine that built "
+                              "it"])])
+def test_a_library_that_python_loads(findings, stable, wheel, path, said):
+    found = findings(wheel({
+        "one/libone.so": stable.read_bytes(),
+        "one/__init__.py": f"torch.ops.load_library({path})\n".encode()}))
+    assert [f.text for f in found if f.rule == "loads-no-library"] == [
+        f"one/__init__.py loads {text}" for text in said]
+
+
+@pytest.mark.parametrize("file, code, missing", [
+    ("__init__", "from . import _C", "._C"),
+    ("__init__", "from one import (  # the library\n  libone, _C as c)", "one._C"),
+    ("__init__", "from .two import f", ".two"),
+    ("__init__", "import one.two.three", "one.two.three"),
+    ("__init__", "from . import libone, there, sub\nfrom .libone.inner import x", ""),
+    ("__init__", "from . import f\nf = 1", ""),
+    ("__init__", "try:\n  from . import _C\nexcept ImportError: pass", ""),
+    ("__init__", "'\\\n\nfrom .two import f\n'", ""),
+    ("__init__", "text = \"\"\"\nfrom .two import f\n\"\"\"", ""),
+    ("there", "from .. import two\nfrom ..nowhere import f", ""),  # above the wheel
+    ("there", "from .sub.deep import x\nfrom .sub import deep", ""),
+    ("sub/__init__", "from ..there import x\nfrom ..three import y", "..three"),
+    ("alone", "from . import _C", "")])  # nothing imports it
+def test_modules_that_python_imports(findings, stable, wheel, file, code, missing):
+    files = {"one/__init__.py": "from . import there, sub", "one/there.py": "",
+             "one/sub/__init__.py": "", "one/sub/deep.py": "",
+             f"one/{file}.py": code}
+    found = findings(wheel({"one/libone.so": stable.read_bytes(), **{
+        name: text.encode() for name, text in files.items()}}))
+    assert [f.text.partition(" imports ")[2] for f in found
+            if f.rule == "imports-no-module"] == (
+                [f"{missing}, which is not here"] if missing else [])
 
 
 def test_a_helper_of_c_that_is_declared_as_cpp(findings, build, wheel):
@@ -228,19 +262,60 @@ def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
         assert len([f for f in found if f.rule == "defined-twice"]) == times
 
 
+@pytest.fixture(scope="session")
+def three_ops(build):
+    return build(STABLE.replace("-> Tensor\"); }", """-> Tensor");
+      m.def("more.int(Tensor x, int m, *, int n) -> Tensor");
+      m.def("more.out(Tensor x, *, Tensor! out) -> ()"); }"""))
+
+
 @pytest.mark.parametrize("code, said", [
-    ("torch.ops.audited.twice(x); torch.ops.audited.twice.default(x)", []),
-    ("torch.ops.audited.twcie(x)", ["one/__init__.py:2 uses torch.ops.audited.twcie, "
-                                    "which no library here defines"]),
-    ("# torch.ops.audited.twcie\ntorch.ops.other.f(x)", []),
+    ("torch.ops.audited.twice(x); torch.ops.audited.twice.default(x)", ""),
+    ("torch.ops.audited.twcie(x)", "py:2 uses torch.ops.audited.twcie, which no"),
+    ("# torch.ops.audited.twcie\ntorch.ops.other.f(x)", ""),
     ("torch.library.define('audited::mine', '(Tensor x) -> Tensor')\n"
-     "torch.ops.audited.mine(x)", []),
-    ("torch.library.register_fake('audited::twcie')", [
-        "one/__init__.py adds to audited::twcie, which no library here defines"])])
-def test_ops_that_python_uses(findings, stable, wheel, code, said):
-    files = {"one/libone.so": stable.read_bytes(),
+     "torch.ops.audited.mine(x)", ""),
+    ("torch.library.register_fake('audited::twcie')", "py adds to audited::twcie, "
+                                                      "which no library"),
+    ("torch.library.register_fake('audted::twice')", "py adds to audted::twice, where "
+     "no library here defines an op. Is audited meant?"),
+    ("torch.ops.audted.twice(x)", "py:2 uses torch.ops.audted, where no library here "
+                                  "defines an op. Is audited meant?"),
+    ("torch.ops.audited.twice.over(x)", "py:2 uses torch.ops.audited.twice.over, an "
+                                        "overload that no"),
+    ("torch.ops.audited.more.out(x, out=y); torch.ops.audited.more(x, 1, n=2)", ""),
+    ("torch.ops.audited.more(*x); torch.ops.audited.more(**x)", ""),
+    ("torch.ops.audited.more.overloads(); torch.ops.audited.more._schemas", ""),
+    ("torch.ops.audited.more(x)", "py:2 uses torch.ops.audited.more with no m: "),
+    ("torch.ops.audited.more.out(x)", "py:2 uses torch.ops.audited.more with no out"),
+    ("torch.ops.audited.twice(x, y)", "py:2 uses torch.ops.audited.twice with 2 "
+                                      "arguments by place, and there are 1: twice("),
+    ("torch.ops.audited.twice(x=x, m=1)", "py:2 uses torch.ops.audited.twice with m=, "
+                                          "which it does not have: twice("),
+    ("@register_fake('audited::twice')\ndef f(x): pass", ""),
+    ("@register_fake('audited::more.out')\ndef f(x, *, out): pass", ""),
+    ("@register_fake('audited::more.out')\ndef f(*x, **y): pass", ""),
+    ("@register_fake('audited::twice')\ndef f(): pass", "py:3 adds to audited::twice a "
+     "function that takes 0 by place, and gets 1: twice("),
+    ("@register_fake('audited::twice')\ndef f(x, n): pass", "py:3 adds to "
+     "audited::twice a function that wants n, which is not given"),
+    ("@register_fake('audited::more.out')\ndef f(x): pass", "py:3 adds to "
+     "audited::more.out a function that does not take out")])
+def test_ops_that_python_uses(findings, three_ops, wheel, code, said):
+    files = {"one/libone.so": three_ops.read_bytes(),
              "one/__init__.py": f"import torch\n{code}\n".encode()}
-    assert [f.text for f in findings(wheel(files)) if f.rule == "calls-no-op"] == said
+    found = [f.text for f in findings(wheel(files)) if f.rule == "calls-no-op"]
+    assert len(found) == bool(said) and "".join(found).startswith(
+        f"one/__init__.{said}" if said else ""), found
+
+
+@pytest.mark.parametrize("namespace, said", [("one", 1), ("torchvision", 0)])
+def test_ops_that_the_linker_dropped(findings, build, wheel, namespace, said):
+    files = {"one/libone.so": build(DELETE).read_bytes(), "one/__init__.py":
+             f"import torch\ntorch.ops.{namespace}.f(x)\n".encode()}
+    assert [f.text for f in findings(wheel(files)) if f.rule == "calls-no-op"] == [
+        "one/__init__.py:2 uses torch.ops.one, where no library here defines an op"
+    ][:said]
 
 
 def test_a_library_for_each_torch(findings, unstable, wheel):

@@ -8,6 +8,7 @@ import sys
 from torch_stable_abi.audit.elf import MACHINES, Library
 from torch_stable_abi.audit.findings import FAIL, OK, WARN, Report, names
 from torch_stable_abi.audit.platforms import find_policy
+from torch_stable_abi.audit.python_files import find_modules, read_imports
 from torch_stable_abi.audit.subject import VARIANT, Subject
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -192,6 +193,7 @@ def _check_imports(subject: Subject, report: Report) -> None:
             subject.python.keys():
         report.add("variant-imports", FAIL, "there is no __init__.py, and none in "
                    f"{_package(subject)}/")
+    there = find_modules(subject)
     for name, text in sorted(subject.python.items()):
         try:
             tree = ast.parse(text)
@@ -199,9 +201,10 @@ def _check_imports(subject: Subject, report: Report) -> None:
             report.add("variant-imports", FAIL, f"{name}: Python cannot read it: "
                        f"{error}")
             continue
-        for module, line in _find_missing(tree, name, subject):
-            report.add("variant-imports", FAIL, f"{name}:{line} imports .{module}, "
-                       "which is not here")
+        for _, line, module in read_imports(name, subject, there):
+            if module:
+                report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
+                           "which is not here")
         for module, line in _find_imports(tree):
             if module in own:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module} "
@@ -211,17 +214,6 @@ def _check_imports(subject: Subject, report: Report) -> None:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
                            "which is not of the standard library, torch or "
                            "python-depends")
-
-
-def _find_missing(tree: ast.AST, name: str, subject: Subject):
-    """Yield the modules that a file imports from beside it and that are not there."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-            place = "/".join([*name.split("/")[:-1], *node.module.split(".")])
-            file = re.compile(
-                re.escape(place) + r"(/|\.(abi3\.|cpython\S*\.)?(py|so)$)")
-            if not any(map(file.match, subject.sums)):
-                yield node.module, node.lineno
 
 
 def _find_imports(tree: ast.AST):

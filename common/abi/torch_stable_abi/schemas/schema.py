@@ -43,6 +43,28 @@ def read(text: str) -> tuple[list[Argument], list[Argument]]:
             [_argument(part) for part in _split(returns)])
 
 
+def split_at_star(text: str) -> tuple[list[Argument], list[Argument]]:
+    """Return the arguments that a call may give by place, and those by name alone."""
+    parts = _split(_halves(text[text.index("("):])[0])
+    at = parts.index("*") if "*" in parts else len(parts)
+    return [_argument(p) for p in parts[:at]], [_argument(p) for p in parts[at + 1:]]
+
+
+def find_misfit(text: str, by_place: int, keywords: set[str]) -> str:
+    """Return why Python cannot call an op with so many arguments by place and these by
+    name, or ""."""
+    if find_fault(text) or "..." in text:
+        return ""
+    first, rest = split_at_star(text)
+    if by_place > len(first):
+        return f"{by_place} arguments by place, and there are {len(first)}: {text}"
+    others = [*first[by_place:], *rest]
+    if unknown := sorted(keywords - {a.name for a in others}):
+        return f"{unknown[0]}=, which it does not have: {text}"
+    lacking = [a.name for a in others if a.default is None and a.name not in keywords]
+    return f"no {lacking[0]}: {text}" if lacking else ""
+
+
 def name_of(text: str) -> str:
     return text[:text.index("(")]
 

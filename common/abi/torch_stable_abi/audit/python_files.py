@@ -1,0 +1,302 @@
+"""Checks what the Python files of a subject ask of its modules, libraries and ops."""
+
+import ast
+import contextlib
+import difflib
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torch_stable_abi.audit.findings import FAIL, WARN, Report, names
+from torch_stable_abi.audit.ops import TORCHS
+from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.schemas import schema
+
+# An import at the start of a line, so that no `try`, `if` or function has it.
+IMPORT = re.compile(
+    r"^(?:from (?P<dots>\.*)(?P<module>[\w.]*) import (?P<names>\([^)]*\)|.*)"
+    r"|import (?P<plain>\w+(?:\.\w+)+))", re.M)
+SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
+# Folders of a wheel whose contents pip puts beside the others.
+UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+# Members of torch.ops that are no namespaces, and of an op that are no overloads.
+LOADING = ("load_library", "loaded_libraries", "import_module")
+OF_OP = ("op", "overloads")
+# How Python adds to an op that is defined.
+ADDING = r"\bregister_(?:fake|autograd|kernel|vmap)\(\s*[\"'](\w+)::(\w+)"
+# Those to which a function is given that takes what the schema says.
+TAKING = ("register_fake", "register_kernel", "impl_abstract")
+UNREADABLE = SyntaxError, ValueError, RecursionError, MemoryError  # for ast
+ALIKE = 0.8  # from here on one name may be meant for another; 1 is the same
+
+Schemas = dict[str, dict[str, list[str]]]  # {namespace: {op: those of its overloads}}
+
+
+def check_python_files(subject: Subject, known: Schemas, named: set[str],
+                       near: Iterable[str], report: Report) -> None:
+    """`known` has the ops of the libraries, as far as all of a namespace show, and
+    `named` what find_names finds. A namespace that is not known, but is like one of
+    `near`, may be a slip."""
+    slips = {n: close[0] for n in _find_strangers(subject, named)
+             if n not in known and (close := difflib.get_close_matches(
+                 n, [*known, *near], 1, ALIKE))}
+    if not subject.variant:  # there it is a rule of the Hub
+        _check_imports(subject, report)
+    for file, text in sorted(subject.python.items()):
+        for namespace, name in sorted(set(re.findall(ADDING, text))):
+            if namespace in known and name not in known[namespace]:
+                report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
+                           "which no library here defines")
+            elif namespace in slips:
+                report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
+                           f"where no library here defines an op"
+                           + _ask(namespace, slips))
+        _check_loads(subject, file, text, report)
+        # A large package has thousands of files, which take time to parse.
+        if subject.id or any(re.search(rf"torch\.ops\.{n}\b|[\"']{n}::", text)
+                             for n in [*known, *slips]):
+            with contextlib.suppress(*UNREADABLE):
+                tree = ast.parse(text)
+                _check_uses(subject, file, tree, known, slips, report)
+                _check_functions(file, tree, known, report)
+
+
+def find_names(subject: Subject) -> set[str]:
+    """Return the namespaces that Python files name in strings, for they may define ops
+    there."""
+    strings = re.compile(r"[\"'](\w+)(?=[\"']|::)")
+    return {name for text in subject.python.values()
+            for name in strings.findall(re.sub(ADDING, "", text))}
+
+
+def _find_strangers(subject: Subject, named: set[str]) -> set[str]:
+    """Return the namespaces that Python files use, and nothing here names besides."""
+    used = {*subject.namespaces, *(
+        namespace for text in subject.python.values()
+        for namespace, _ in re.findall(ADDING, text))}
+    return {n for n in used - named - {*TORCHS}
+            if not any(n in library.strings for library in subject.libraries)}
+
+
+def _ask(namespace: str, slips: dict[str, str]) -> str:
+    return "" if slips[namespace] == namespace else f". Is {slips[namespace]} meant?"
+
+
+# --- modules and libraries ----------------------------------------------------------
+
+
+def find_modules(subject: Subject) -> dict[str, bool]:
+    """Return the modules of a subject, and its folders, and whether each is a library:
+    {"one": False, "one/_C": True}."""
+    found: dict[str, bool] = {}
+    for name in subject.sums:
+        place = SUFFIX.sub("", UNPACKED.sub("", name))
+        found[place] = name.endswith(".so")
+        while (place := posixpath.dirname(place)) and place not in found:
+            found[place] = False
+    return found
+
+
+def read_imports(file: str, subject: Subject, there: dict[str, bool]
+                 ) -> Iterator[tuple[str, int, str]]:
+    """Yield each module that a file of Python imports of its own package as soon as it
+    is imported itself, the line, and what is not there, or ""."""
+    text = subject.python.get(file, "")
+    tops: set[int] | None = None
+    for found in IMPORT.finditer(text):
+        places, missing = _resolve(file, found, subject, there)
+        line = text.count("\n", 0, found.start()) + 1
+        if missing and tops is None:  # the import may be a line of a string
+            tops = set()
+            with contextlib.suppress(*UNREADABLE):
+                tops = {node.lineno for node in ast.parse(text).body}
+        for place in places:
+            yield place, line, ""
+        if missing and line in (tops or ()):
+            yield "", line, missing
+
+
+def _resolve(file: str, found: re.Match, subject: Subject, there: dict[str, bool]
+             ) -> tuple[list[str], str]:
+    """Return the modules that an import runs, and what it asks for in vain, or ""."""
+    dots, module = found["dots"] or "", found["module"] or found["plain"] or ""
+    folder = UNPACKED.sub("", file).split("/")[:-len(dots)] if dots else []
+    parts = [part for part in module.split(".") if part]
+    package = "/".join(folder if dots else parts[:1])
+    parts = [*folder, *parts]
+    places = ["/".join(parts[:n + 1]) for n in range(len(parts))]
+    begin = posixpath.join(package, "__init__")
+    own = subject.python.get(f"{begin}.py", "")
+    if begin not in there or "__path__" in own or any(
+            there.get(place) for place in places[:-1]):
+        return places, ""  # of another package, or no file tells what is in it
+    place = "/".join(parts)
+    if place and place not in there:
+        return places, f"{dots}{module}"
+    names = re.findall(r"(\w+)(?: as \w+)?\s*(?:[,)]|$)",
+                       re.sub("#.*", "", found["names"] or ""))
+    places += [posixpath.join(place, name) for name in names]
+    own = own.replace(found[0], "")
+    return places, next((f"{dots}{module}{module and '.'}{name}" for name in names
+                         if place == package and posixpath.join(place, name) not in
+                         there and not re.search(rf"\b({name}|__getattr__|import \*)",
+                                                 own)), "")
+
+
+def _check_imports(subject: Subject, report: Report) -> None:
+    """Follow what the packages with libraries import as soon as they are imported
+    themselves: a file that nothing imports, such as a test, may ask for anything."""
+    there = find_modules(subject)
+    files = sorted({f"{lib.name.partition('/')[0]}/__init__.py"
+                    for lib in subject.libraries})
+    seen = {*files}
+    for file in files:
+        for place, line, missing in read_imports(file, subject, there):
+            if missing:
+                report.add("imports-no-module", FAIL, f"{file}:{line} imports "
+                           f"{missing}, which is not here")
+            new = {f"{place}.py", f"{place}/__init__.py"} & subject.python.keys() - seen
+            files += sorted(new)
+            seen |= new
+
+
+def _check_loads(subject: Subject, file: str, text: str, report: Report) -> None:
+    """Look for the libraries that a Python file names where it loads some."""
+    if not subject.libraries or subject.foreign:
+        return
+    there = sorted(lib.name for lib in subject.libraries)
+    for line in re.findall(r"torch\.ops\.load_library\((.*)\n", text):
+        for place in _find_places(line):
+            if place.startswith("/"):
+                report.add("loads-no-library", WARN, f"{file} loads {place}, a path "
+                           "of the machine that built it")
+            elif not any(f"/{name}".endswith(f"/{place}") for name in there):
+                report.add("loads-no-library", WARN, f"{file} loads {place}, and there "
+                           f"is {names(there)}")
+
+
+def _find_places(line: str) -> list[str]:
+    """Return the paths in an expression: "lib/libone.so" of HERE / "lib" /
+    "libone.so"."""
+    literal = r"[\"']([^\"'\n{}]*)[\"']"
+    found = re.findall(rf"((?:{literal}\s*[,/]\s*)*){literal}", line)
+    places = []
+    for before, _, last in found:
+        if re.fullmatch(r"(?:.*/)?\w[\w.-]*\.so", last):
+            # What stands before a comma of get() is no folder.
+            folders = re.findall(literal, before) if "get" not in line else []
+            places.append(posixpath.normpath("/".join([*folders, last])))
+    return [re.sub(r"^(\.\./)+", "", place) for place in places]
+
+
+# --- ops ----------------------------------------------------------------------------
+
+
+@dataclass
+class Use:
+    """A place where Python names torch.ops.NAMESPACE.NAME.OVERLOAD."""
+    names: list[str]
+    line: int
+    call: ast.Call | None = None
+
+
+def _find_uses(tree: ast.AST) -> list[Use]:
+    calls = {id(n.func): n for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    found: dict[tuple[int, int], Use] = {}
+    for node in ast.walk(tree):
+        parts: list[str] = []
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name) and \
+                inner.id == "torch" and parts[0] == "ops" and parts[1:] and \
+                parts[1] not in LOADING:
+            where = (node.lineno, node.col_offset)
+            if where not in found or len(parts) > len(found[where].names) + 1:
+                found[where] = Use(parts[1:], node.lineno, calls.get(id(node)))
+    return [use for _, use in sorted(found.items())]
+
+
+def _check_uses(subject: Subject, file: str, tree: ast.AST, known: Schemas,
+                slips: dict[str, str], report: Report) -> None:
+    for use in _find_uses(tree):
+        namespace = use.names[0]
+        where = f"{file}:{use.line} uses torch.ops.{namespace}"
+        if fault := _find_fault(use, known):
+            report.add("calls-no-op", WARN, f"{where}.{fault}")
+        elif namespace in slips:
+            report.add("calls-no-op", WARN, f"{where}, where no library here "
+                       f"defines an op{_ask(namespace, slips)}")
+        if subject.id and namespace not in {*TORCHS, "prim", "higher_order",
+                                            "inductor", subject.id}:
+            report.add("namespace-of-the-hub", FAIL, f"{where}, and metadata.json has "
+                       f"the id {subject.id}")
+
+
+def _find_fault(use: Use, known: Schemas) -> str:
+    """Return what is wrong with a use of an op that is known, or ""."""
+    namespace, name, overload, *more = [*use.names, "", ""]
+    if namespace not in known or name in ("", "name"):  # a namespace has a name
+        return ""
+    if name not in known[namespace]:
+        return f"{name}, which no library here defines"
+    schemas = known[namespace][name]
+    if overload and overload not in OF_OP and not overload.startswith("_"):
+        own = [s for s in schemas if _overload(s) == overload]
+        if not own:
+            return f"{name}.{overload}, an overload that no library here defines"
+        schemas = own
+    elif overload:
+        return ""
+    call = use.call
+    if call is None or more[:-2] or any(isinstance(a, ast.Starred) for a in call.args) \
+            or not all(k.arg for k in call.keywords):
+        return ""
+    faults = [schema.find_misfit(text, len(call.args),
+                                 {str(k.arg) for k in call.keywords})
+              for text in schemas]
+    return f"{name} with {faults[0]}" if all(faults) else ""
+
+
+def _overload(text: str) -> str:
+    return schema.name_of(text).partition(".")[2].strip() or "default"
+
+
+def _check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) -> None:
+    """Check the functions that Python adds to ops against the schemas of these."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    for function in functions:
+        for given in function.decorator_list:
+            if not (isinstance(given, ast.Call) and given.args and
+                    ast.unparse(given.func).rpartition(".")[2] in TAKING and
+                    isinstance(given.args[0], ast.Constant)):
+                continue
+            found = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", str(given.args[0].value))
+            schemas = known.get(found[1], {}).get(found[2], []) if found else []
+            for text in schemas:
+                if found and _overload(text) == (found[3] or "default") and \
+                        (fault := _find_misfit_of(function.args, text)):
+                    report.add("calls-no-op", WARN, f"{file}:{function.lineno} adds to "
+                               f"{found[0]} a function {fault}: {text}")
+
+
+def _find_misfit_of(given: ast.arguments, text: str) -> str:
+    """Return why a function cannot take the arguments of a schema, or ""."""
+    if schema.find_fault(text) or "..." in text:
+        return ""
+    by_place, by_name = schema.split_at_star(text)
+    own = [*given.posonlyargs, *given.args]
+    if len(own) < len(by_place) and not given.vararg:
+        return f"that takes {len(own)} by place, and gets {len(by_place)}"
+    firm = own[len(by_place):len(own) - len(given.defaults)]
+    names = {a.name for a in by_name}
+    lacking = [a.arg for a in firm if a.arg not in names] + [
+        a.arg for a, default in zip(given.kwonlyargs, given.kw_defaults)
+        if default is None and a.arg not in names]
+    if lacking:
+        return f"that wants {lacking[0]}, which is not given"
+    takes = {a.arg for a in [*own[len(by_place):], *given.kwonlyargs]}
+    unknown = sorted(names - takes)
+    return f"that does not take {unknown[0]}" if unknown and not given.kwarg else ""
