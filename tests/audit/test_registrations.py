@@ -138,7 +138,7 @@ def test_faults_of_registrations(findings, build):
     assert ("m.impl got twice(Tensor x) -> Tensor, where the name of an op is "
             "expected: the process ends when it is loaded") in texts
     assert "names wrong::nowhere, and has no schema of that name" in texts
-    assert any(t.startswith("nothing here has a kernel for ") and
+    assert any(t.startswith("nothing here has a kernel that computes ") and
                "wrong::kernelless" in t for t in texts)
     assert {f.text for f in found if f.rule == "kernel-of-another-shape"} == {
         "the kernel of wrong::scale for CPU has 2 arguments, and the schema has 1: "
@@ -155,6 +155,24 @@ def test_a_namespace_of_pytorch(findings, build):
     library = build(MANY.replace("LIBRARY(many", "LIBRARY(aten"), linked=False)
     assert "has STABLE_TORCH_LIBRARY(aten), which PyTorch has" in str(
         [f.text for f in findings(library) if f.rule == "defined-twice"])
+
+
+def test_a_kernel_in_place_of_pytorchs(findings, build):
+    """Another backend has kernels for ops of aten, and so does a package for its own
+    ops there."""
+    said = "has a kernel of aten::one for {}, which takes the place of PyTorch's"
+    for key, define, there in [("CPU", 0, 1), ("PrivateUse1", 0, 0), ("CPU", 1, 0)]:
+        library = build(MANY.replace("IMPL(other, CUDA", f"IMPL(aten, {key}").replace(
+            "FRAGMENT(other", f"FRAGMENT({'aten' if define else 'other'}"))
+        found = [f.text for f in findings(library) if f.rule == "defined-twice"]
+        assert len(found) == there and all(
+            text.startswith(said.format(key)) for text in found)
+
+
+def test_an_op_with_a_kernel_for_meta_alone(findings, build):
+    library = build(MANY.replace("CompositeExplicitAutograd", "Meta"))
+    assert ["nothing here has a kernel that computes many::none"] == [
+        f.text for f in findings(library) if f.rule == "op-without-kernel"]
 
 
 def test_namespaces_of_which_pytorch_has_the_library():
@@ -231,6 +249,8 @@ STABLE_TORCH_LIBRARY_IMPL(audited, %s, m) { m.impl("f", &f); }
      "'tensor' is no type"),
     ("f(Tensor x, Scalar s) -> Tensor", "CPU", "type-cannot-cross", "warn",
      "Scalar in"),
+    ("f(Tensor out, Tensor x) -> ()", "CPU", "dropped-by-compile", "warn",
+     "writes to nothing: f(Tensor out, Tensor x) -> ()"),
     ("f(Dict(str, int) x) -> Tensor", "CPU", "type-cannot-cross", "warn", "Dict in"),
     ("f(Tensor(a) x) -> Tensor(a)", "CPU", "refused-by-compile", "warn", "returns an")])
 def test_a_registration(findings, build, schema, key, rule, level, said):
@@ -284,3 +304,24 @@ def test_schemas_that_torch_compile_refuses():
                 refused = shape["inductor"].startswith("refused")
                 text = name + shape["schema"]
                 assert schema.is_refused_by_compile(text) == refused, text
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("schema, dropped", [
+    ("(Tensor out, Tensor x) -> ()", True), ("(Tensor! out, Tensor x) -> ()", False)])
+def test_what_torch_compile_drops(schema, dropped):
+    import torch
+
+    from torch_stable_abi.schemas.schema import is_dropped_by_compile
+    name = f"audited_drop::f{dropped:d}"
+    torch.library.define(name, schema)
+    torch.library.impl(name, "CPU", lambda out, x: (out.copy_(x), None)[1])
+    torch.library.register_fake(name, lambda out, x: None)
+
+    def run(x):
+        out = torch.zeros_like(x)
+        getattr(torch.ops.audited_drop, name[-2:])(out, x)
+        return out
+    given = torch.ones(3)
+    done = torch.compile(run, backend="aot_eager")(given)
+    assert torch.equal(done, given) != dropped == is_dropped_by_compile(schema)

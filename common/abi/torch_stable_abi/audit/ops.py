@@ -15,6 +15,8 @@ OP = re.compile(r"aten::(\w+)(?:\.(\w+))?")
 # Namespaces of which PyTorch has the one TORCH_LIBRARY.
 TORCHS = ("aten", "prims", "quantized", "_quantized", "c10d", "_c10d_functional",
           "mkl", "mkldnn", "onednn", "profiler", "sparse")
+# Keys that PyTorch itself has kernels of its ops for, and other backends have none.
+OWN_KEYS = re.compile(r"(Autograd|Autocast)?(CPU|CUDA)|Autograd|Meta|Composite\w+")
 # Keys for which the dispatcher of no build of PyTorch looks.
 NEVER = {"HIP": "builds for ROCm look for CUDA"}
 
@@ -71,6 +73,12 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
         report.add("refused-by-compile", WARN, "torch.compile refuses an op that "
                    "returns an argument, or that writes to one and returns anything "
                    f"but new tensors: {refused[0]}", refused)
+    dropped = sorted(op.schema for op in found.ops if not schema.find_fault(op.schema)
+                     and schema.is_dropped_by_compile(op.schema))
+    if dropped:
+        report.add("dropped-by-compile", WARN, "torch.compile leaves out each call of "
+                   "an op that, by its schema, returns nothing and writes to nothing: "
+                   f"{dropped[0]}. Tensor(a!) marks what is written to", dropped)
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
                    " headers before 2.13 do not expand it in STABLE_TORCH_LIBRARY")
@@ -154,6 +162,15 @@ def _check_twice(found: Registrations, report: Report) -> None:
         if n > 1:
             report.add("defined-twice", WARN, f"has {n} kernels of {namespace}::{name} "
                        f"for {key}: the last one stays")
+
+
+    own = {(op.namespace, op.name) for op in found.ops}
+    for namespace, name, key in sorted(kernels):
+        if namespace in TORCHS and OWN_KEYS.fullmatch(key) and \
+                (namespace, name) not in own:
+            report.add("defined-twice", WARN, f"has a kernel of {namespace}::{name} "
+                       f"for {key}, which takes the place of PyTorch's in all of the "
+                       "process")
 
 
 def _check_kernels(library: Library, found: Registrations, report: Report) -> None:

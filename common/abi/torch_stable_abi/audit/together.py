@@ -6,6 +6,7 @@ from torch_stable_abi.audit.findings import NOTE, WARN, Report, names
 from torch_stable_abi.audit.python_files import Schemas, check_python_files, find_names
 from torch_stable_abi.audit.registrations import Registrations
 from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.libtorch import surface
 
 
 def check_together(subject: Subject, registered: list[Registrations],
@@ -44,8 +45,9 @@ def _find_known(registered: list[Registrations]) -> Schemas:
 
 def _check_kernels(subject: Subject, registered: list[Registrations],
                    report: Report) -> None:
-    """Look for ops that nothing here has a kernel for."""
-    kernels = {(k.namespace, k.name) for found in registered for k in found.kernels}
+    """Look for ops that nothing here has a kernel for, but those for Meta and such."""
+    kernels = {(k.namespace, k.name) for found in registered for k in found.kernels
+               if surface.computes(k.key)}
     ops = {(op.namespace, op.name) for found in registered for op in found.ops
            if found.opened[op.namespace]}
     named = set(re.findall(r"[\"':](\w+)", "\n".join(subject.python.values())))
@@ -53,4 +55,4 @@ def _check_kernels(subject: Subject, registered: list[Registrations],
                if name.partition(".")[0] not in named]
     if without and all(found.is_whole for found in registered):
         report.add("op-without-kernel", WARN if subject.python else NOTE,
-                   f"nothing here has a kernel for {names(without)}", without)
+                   f"nothing here has a kernel that computes {names(without)}", without)

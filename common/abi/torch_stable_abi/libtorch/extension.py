@@ -58,10 +58,6 @@ REASON = re.compile(
     r"|.*\b\w*(?:Error|Exception)\b: .+|.*(?:error:|Failed).*", re.M)
 # How Python code registers an op, or a kernel of one.
 IN_PYTHON = re.compile(r"\b(?:register_kernel|impl|define)\(")
-# The dispatch keys under which a kernel passes the call on, or has no data.
-NO_KERNEL = re.compile(
-    r"\w*Meta|Python\w*|PreDispatch|Functionalize|Named|Negative|Conjugate|ADInplace"
-    r"OrView|(?:Autocast|Autograd|FuncTorch|TESTING_ONLY)\w*")
 MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
 
 
@@ -386,7 +382,7 @@ def judge(results: dict[str, Result], subject: Subject) -> dict[str, list[str]]:
     loaded = {name: one for name, one in results.items() if not one.refused}
     ops = {op for one in loaded.values() for op in one.ops or []}
     computing = {op for one in loaded.values() for op, keys in one.kernels.items()
-                 if not all(map(NO_KERNEL.fullmatch, keys))}
+                 if any(map(surface.computes, keys))}
     undefined = {op for one in loaded.values() for op in one.undefined} - ops
     silent = [name for name, one in loaded.items() if not (one.ops or one.kernels)]
     mine = {op.partition("::")[0] for op in ops}

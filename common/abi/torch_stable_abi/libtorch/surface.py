@@ -23,6 +23,10 @@ from torch_stable_abi.schemas import schema
 FILE = Path(__file__).with_name("surface.json")
 NAMES = Path(__file__).with_name("names.tsv")
 KEYS = Path(__file__).with_name("dispatch_keys.txt")
+# The dispatch keys under which a kernel passes the call on, or has no data.
+NO_KERNEL = re.compile(
+    r"\w*Meta|Python\w*|PreDispatch|Functionalize|Named|Negative|Conjugate|ADInplace"
+    r"OrView|(?:Autocast|Autograd|FuncTorch|TESTING_ONLY)\w*")
 COLUMNS = ("name", "kind", "header", "headers", "target", "define")
 
 
@@ -77,6 +81,11 @@ def dispatch_keys() -> frozenset[str]:
     """Return the keys that a registration may name. Each libtorch from 2.9 to 2.15
     takes the same ones; a test asks the installed one."""
     return frozenset(KEYS.read_text().split())
+
+
+def computes(key: str) -> bool:
+    """Return whether a kernel for a dispatch key computes anything."""
+    return not NO_KERNEL.fullmatch(key)
 
 
 def since(function: str) -> str | None:

@@ -80,6 +80,13 @@ def is_refused_by_compile(text: str) -> bool:
         _type(r) != "Tensor" for r in _split(returns)))
 
 
+def is_dropped_by_compile(text: str) -> bool:
+    """Says whether torch.compile leaves out the calls of an op with this schema: by it,
+    the op returns nothing and writes to none of its tensors."""
+    arguments, returns = _halves(text[text.index("("):])
+    return not returns.strip() and "!" not in arguments and "Tensor" in arguments
+
+
 # The types that torch/csrc/jit/frontend/schema_type_parser.cpp knows by name.
 TYPES = {"Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Layout",
          "MemoryFormat", "Device", "Generator", "Scalar", "complex", "Stream",
