@@ -24,6 +24,14 @@ void call(StableIValue* stack) {
 """
 
 
+def test_the_debug_information_of_a_library_alone(findings, build, tmp_path):
+    path = tmp_path / "libone.so"
+    subprocess.run(["objcopy", "--only-keep-debug",
+                    build("int f() { return 1; }", "-g"), path], check=True)
+    with pytest.raises(CannotRun, match="it has the debug information of one alone"):
+        findings(path)
+
+
 def test_a_stable_library(audit, stable):
     said = audit(stable)
     assert not {"warn", "FAIL"} & {s.split()[0] for lines in said.values()

@@ -153,6 +153,14 @@ def test_a_module_for_another_python(audit, stable, module, wheel):
     assert "FAIL" not in str(audit(wheel(files))["Python"])  # one for each
 
 
+def test_a_module_that_an_older_build_left(audit, module, wheel):
+    files = {f"one/_C.{end}": module.read_bytes()
+             for end in ("abi3.so", "cpython-311-x86_64-linux-gnu.so")}
+    said = audit(wheel(files, "cp310-abi3-manylinux_2_40_x86_64"))
+    assert "FAIL CPython 3.11 imports this in place of _C.abi3.so, which lies" in \
+        str(said["Python"])
+
+
 def test_a_library_that_is_missing_or_not_found(findings, build, stable, wheel,
                                                 tmp_path):
     helper = build("void help() {}", "-Wl,-soname,libhelp.so.2", linked=False)
@@ -175,6 +183,7 @@ def test_a_library_that_is_missing_or_not_found(findings, build, stable, wheel,
     assert rules(library=needs, beside="one/libhelp.so.2") == {"library-is-not-found"}
     assert rules(library=elsewhere, beside="one/libhelp.so.2") == {
         "library-is-not-found"}
+    assert rules(library=leads, beside="one/libhelp.so") == {"library-is-not-found"}
     assert rules(library=leads, beside="one/libhelp.so.2") == set()
     assert rules(library=elsewhere, beside="lib/libhelp.so.2") == set()
 
@@ -184,6 +193,30 @@ def test_a_libtorch_that_auditwheel_packed(findings, build, wheel):
     library = build("int f;", f"-Wl,--no-as-needed,{packed}", linked=False)
     assert ("brings-libtorch", "FAIL") in {
         (f.rule, f.level) for f in findings(wheel(library))}
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_driver_that_auditwheel_packed(findings, build, wheel, packed):
+    name = "libcuda-1a2b3c4d.so.1" if packed else "libcuda.so.1"
+    driver = build("int g;", f"-Wl,-soname,{name}", linked=False)
+    files = {"one/libone.so": build(
+        "int f;", f"-Wl,--no-as-needed,{driver},-rpath,$ORIGIN").read_bytes()}
+    if packed:
+        files[f"one/{name}"] = driver.read_bytes()
+    assert [f.level for f in findings(wheel(files)) if f.rule == "needs-driver"] == [
+        "FAIL" if packed else "note"]
+
+
+@pytest.mark.parametrize("requires, said", [
+    ("nvidia-cuda-runtime-cu12", ["requires nvidia-cuda-runtime-cu12, and needs "
+                                  "libcudart.so.13"]),
+    ('nvidia-cublas-cu12; extra == "cu12"', []), ("nvidia-cudnn-cu13>=9", [])])
+def test_packages_for_another_cuda(findings, build, wheel, requires, said):
+    other = build("int g;", "-Wl,-soname,libcudart.so.13", linked=False)
+    library = build("int f;", f"-Wl,--no-as-needed,{other}")
+    found = findings(wheel(library, requires=f"torch>=2.10\n{requires}"))
+    assert [f.text for f in found if f.rule == "cuda-major"
+            and f.level == "warn"] == said
 
 
 def test_the_name_of_a_module(findings, build, wheel):
@@ -426,6 +459,32 @@ WRONG_VARIANTS = {
 @pytest.mark.parametrize("said", WRONG_VARIANTS)
 def test_a_wrong_variant(audit, variant, said):
     assert said in str(audit(variant(**WRONG_VARIANTS[said]))["variant"])
+
+
+def test_a_module_of_an_older_build_in_a_variant(findings, variant, build):
+    old = build(MODULE % "_one_cpu_old").read_bytes()
+    for text, times in [("", 1), ("from . import _one_cpu_old\n", 0)]:
+        path = variant(change=lambda files, metadata, text=text: files.update(
+            {"_one_cpu_old.abi3.so": old, "old.py": text.encode()}))
+        assert [f.text for f in findings(path) if f.rule == "variant-module"] == [
+            "_one_cpu_old.abi3.so is a module that no Python file names: was it left "
+            "by an older build?"] * times
+
+
+@pytest.mark.parametrize("archs, lacking", [
+    (["7.5", "8.0+PTX"], ""), (["9.0a"], ""), (["7.5", "10.0"], "10.0"),
+    (["9.0"], "9.0")])
+def test_the_archs_of_a_variant(archs, lacking):
+    from base.requirements import install
+    install("audit")
+    from torch_stable_abi.audit import elf, findings, hub, subject
+    library = elf.Library("one.so", cuda=["sm_75", "compute_80", "sm_90a"])
+    report = findings.Report([])
+    hub._check_backend(subject.Subject("", [library], metadata={
+        "backend": {"type": "cuda", "archs": archs}}), "cu130", report)
+    assert [f.text for f in report.findings] == [
+        f"metadata.json lists the archs {lacking}, and the libraries have code for "
+        "7.5, 8.0, 9.0a"] * bool(lacking)
 
 
 def test_the_namespace_of_a_variant(audit, variant):

@@ -115,6 +115,11 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
     if elf.num_sections() == 0:
         raise CannotRun(f"{name} has no section headers, which an audit reads: audit "
                         "it before it is stripped of them")
+    dynamic = elf.get_section_by_name(".dynamic")
+    if dynamic is None or dynamic["sh_type"] == "SHT_NOBITS":
+        raise CannotRun(f"{name} is no library that can be loaded: " + (
+            "it has the debug information of one alone" if dynamic else
+            "it has no dynamic section"))
     ends = [s["sh_offset"] + s["sh_size"] for s in elf.iter_sections()
             if s["sh_type"] != "SHT_NOBITS"]
     if elf["e_shoff"] > len(data) or max(ends, default=0) > len(data):

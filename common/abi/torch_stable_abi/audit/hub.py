@@ -132,7 +132,15 @@ def _check_module(subject: Subject, report: Report) -> None:
     if module is None:
         report.add("variant-module", FAIL, f"there is no {file}, which Python imports; "
                    f"there is {names(lib.name for lib in subject.libraries)}")
-    elif f"PyInit_{subject.id}" not in module.exports:
+        return
+    words = set(re.findall(r"\w+", " ".join(subject.python.values())))
+    for library in subject.libraries:
+        own = re.fullmatch(r"(\w+)\.abi3\.so", library.file)
+        if own and library is not module and own[1] not in words and \
+                f"PyInit_{own[1]}" in library.exports:
+            report.add("variant-module", WARN, f"{library.name} is a module that no "
+                       "Python file names: was it left by an older build?")
+    if f"PyInit_{subject.id}" not in module.exports:
         other = [n for n in module.exports if n.startswith("PyInit_")]
         report.add("variant-module", FAIL, f"{file} has no PyInit_{subject.id}" + (
             f" but {names(other)}" if other else "") + ": Python does not import it")
@@ -161,13 +169,14 @@ def _check_backend(subject: Subject, backend: str, report: Report) -> None:
         report.add("variant-backend", FAIL,
                    f"says {backend}, and no library in it has code for a GPU")
     archs = said.get("archs") if isinstance(said, dict) else None
-    code = {f"{a[3:-1]}.{a[-1]}" for lib in subject.libraries for a in lib.cuda
-            if re.fullmatch(r"sm_\d+", a)}
-    if isinstance(archs, list) and code and not code & {
-            str(a).removesuffix("+PTX") for a in archs}:
-        report.add("variant-backend", WARN, "metadata.json lists "
-                   f"{names(map(str, archs))}, and the libraries have code for "
-                   f"{names(sorted(code))}")
+    code = {f"{m[1]}.{m[2]}" for lib in subject.libraries for a in lib.cuda
+            if (m := re.fullmatch(r"\w+_(\d+)(\d[af]?)", a))}
+    lacking = [a for a in map(str, archs if isinstance(archs, list) else ())
+               if a.removesuffix("+PTX") not in code]
+    if lacking and code:
+        report.add("variant-backend", WARN, "metadata.json lists the archs "
+                   f"{names(lacking)}, and the libraries have code for "
+                   f"{names(sorted(code), 9)}")
     major = re.sub(r"\D", "", backend)[:-1]
     other = sorted({n for lib in subject.libraries for n in lib.needed
                     if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", n))

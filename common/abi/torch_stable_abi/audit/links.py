@@ -107,11 +107,16 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
             report.add("needs-other-version", FAIL, f"needs {names(sorted(lacking))} "
                        f"of {name}, and the one beside it has " + (
                            names(sorted(beside[name].defines)) or "no versions"))
-    hidden = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
-              and beside[n] is not library and not _leads_to(library, beside[n])]
+    found = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
+             and beside[n] is not library]
+    hidden = [n for n in found if not _leads_to(library, beside[n])]
     if hidden and packed:
         report.add("library-is-not-found", WARN, f"needs {names(hidden)}, which lies "
                    "beside it, but no RPATH leads there: it loads only after that")
+    for name in found if packed else ():
+        if name not in hidden and beside[name].file != name:
+            report.add("library-is-not-found", WARN, f"needs {name}, which lies beside "
+                       f"it as {beside[name].file}: it loads only after that")
 
 
 def _leads_to(library: Library, other: Library) -> bool:

@@ -132,11 +132,18 @@ def _check_module_name(library: Library, subject: Subject, report: Report) -> bo
     if not many and any(t.endswith(own + found[2]) for t in for_one):
         return False
     imported = any(n.startswith("PyInit_") for n in library.exports)
-    report.add("one-python-by-name", FAIL if imported else NOTE,
-               f"CPython 3.{found[1]} alone imports a module of this name, though the "
-               f"wheel says {(many or for_one)[0]}" + (
-                   "" if imported else "; it has no PyInit_, so it may be meant to be "
-                   "loaded by its path"))
+    module = library.name[:-len(library.file)] + library.file.partition(".")[0]
+    others = [lib.file for lib in subject.libraries if lib.name in (
+        f"{module}.abi3.so", f"{module}.so")]
+    python = f"CPython 3.{found[1]}{found[2]}"
+    text = f"{python} alone imports a module of this name, though the wheel says " \
+           f"{(many or for_one)[0]}"
+    if not imported:
+        text += "; it has no PyInit_, so it may be meant to be loaded by its path"
+    elif others:
+        text = f"{python} imports this in place of {others[0]}, which lies beside it " \
+               "and serves all others: was it left by an older build?"
+    report.add("one-python-by-name", FAIL if imported else NOTE, text)
     if imported:
         report.python = "one"
     return imported
@@ -175,7 +182,12 @@ def check_cuda(library: Library, subject: Subject, report: Report) -> None:
         if found := re.fullmatch(r"libcudart\.so\.(\d+).*", name):
             report.add("cuda-major", NOTE, f"needs {name}, which a PyTorch for CUDA "
                        f"{found[1]} brings, and none for another CUDA")
-    if driver:
+    there = {lib.file for lib in subject.libraries}
+    if packed := [n for n in driver if n in there]:
+        report.add("needs-driver", FAIL, f"needs {names(packed)}, a copy of NVIDIA's "
+                   "driver that lies beside it, and fits the driver of one machine: "
+                   "auditwheel repair --exclude libcuda.so.1")
+    elif driver:
         report.add("needs-driver", NOTE, f"a machine without NVIDIA's driver refuses "
                    f"it: it needs {names(driver)}")
 

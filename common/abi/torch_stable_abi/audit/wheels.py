@@ -26,6 +26,7 @@ def check_wheel(subject: Subject, floor: str | None, bound: list[str],
         _check_manylinux(subject, report)
     _check_metadata(subject, subject.wheel, report)
     _check_record(subject, subject.wheel, report)
+    _check_cuda(subject, subject.wheel, report)
     if floor or bound:
         _check_requirement(subject.wheel, floor, bound, report)
 
@@ -142,6 +143,17 @@ def _check_record(subject: Subject, wheel: Wheel, report: Report) -> None:
     if wrong:
         report.add("wheel-record", FAIL, f"was changed after it was built: {wrong[0]}"
                    + (f" and {len(wrong) - 1} more" if wrong[1:] else ""), wrong)
+
+
+def _check_cuda(subject: Subject, wheel: Wheel, report: Report) -> None:
+    """Compare the CUDA of the packages that it requires with that of its libraries."""
+    needed = {m[1]: m[0] for lib in subject.libraries for name in lib.needed
+              if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", name))}
+    for text in wheel.metadata.get_all("Requires-Dist", []):
+        found = re.match(r"(nvidia-[\w-]+-cu(\d+))(?!.*\bextra\b)", text)
+        if found and needed and found[2] not in needed:
+            report.add("cuda-major", WARN, f"requires {found[1]}, and needs "
+                       f"{names(needed.values())}")
 
 
 def _read_requirements(wheel: Wheel, report: Report):
