@@ -283,6 +283,22 @@ def test_what_a_command_has_started_ends_with_it(build, workbook, tmp_path, end)
     assert has_ended(daemon) and time.monotonic() - start < 60
 
 
+def test_libraries_that_exclude_each_other(build, workbook):
+    ops = build(OPS), build(OPS + "// again", "libagain.so")
+    done = workbook("matrix", *ops, MINE)
+    assert done.returncode == 0, done.stdout
+    assert "a process can load one of these, which define the same op: " \
+        "libmatrix.so, libagain.so\n" in done.stdout
+
+
+@pytest.mark.parametrize("output", [
+    "libtorch said: \nno number:\nf(int n=x)\n      ~ <-- HERE\n",
+    "[E1 shim.cpp:1] Exception in aoti_torch: \nno number:\nf(int n=x)\n ~ HERE\n"
+    "terminate called\n  what():  API call failed\n"])
+def test_the_words_of_libtorchs_parser(output):
+    assert extension.find_reason(output) == "no number: f(int n=x)"
+
+
 def test_an_op_of_two_libraries_is_listed_once(capsys):
     one = {"refused": "", "ops": ["x::f"]}
     extension.list_ops({"versions": {v: {"libraries": {"a": one, "b": one}}

@@ -50,11 +50,13 @@ void __cudaRegisterVar() {}
 """
 
 
-# What says in an output why a program failed; its first line alone.
-LAST_WORDS = re.compile(r"(?<=libtorch said: ).+")  # as loading.py prints them
+# What says in an output why a program failed: its first line, and the next one behind
+# a colon. libtorch's parser begins with an empty line.
+LAST_WORDS = re.compile(  # as loading.py prints them
+    r"(?<=libtorch said: )\n?.+(?:(?<=:)\n.+)?")
 REASON = re.compile(
     r".*(?:undefined symbol|cannot open shared object|invalid ELF).*"
-    r"|(?<=Exception in aoti_torch: ).+|(?<=what\(\):  ).+"
+    r"|(?<=Exception in aoti_torch: )\n?.+(?:(?<=:)\n.+)?|(?<=what\(\):  ).+"
     r"|.*\b\w*(?:Error|Exception)\b: .+|.*(?:error:|Failed).*", re.M)
 # How Python code registers an op, or a kernel of one.
 IN_PYTHON = re.compile(r"\b(?:register_kernel|impl|define)\(")
@@ -239,7 +241,8 @@ def find_reason(output: str) -> str:
     """Return libtorch's last words, else the first part of an output that gives a
     reason, else the last line."""
     found = LAST_WORDS.search(output) or REASON.search(output)
-    return (found[0] if found else output.strip().rpartition("\n")[2]).strip()
+    return found[0].strip().replace("\n", " ") if found else \
+        output.strip().rpartition("\n")[2].strip()
 
 
 def stub(path: Path) -> None:
@@ -377,8 +380,9 @@ FAULTS = {  # of what loads
 
 
 def judge(results: dict[str, Result], subject: Subject) -> dict[str, list[str]]:
-    """Return the libraries and ops that have each of FAULTS, and what nobody here can
-    judge. What a library lacks another may have, or the Python of the package."""
+    """Return the libraries and ops that have each of FAULTS, what nobody here can
+    judge, and the libraries that exclude each other. What a library lacks another may
+    have, or the Python of the package."""
     loaded = {name: one for name, one in results.items() if not one.refused}
     ops = {op for one in loaded.values() for op in one.ops or []}
     computing = {op for one in loaded.values() for op, keys in one.kernels.items()
@@ -392,7 +396,15 @@ def judge(results: dict[str, Result], subject: Subject) -> dict[str, list[str]]:
     return {"silent": silent if subject.named or len(silent) == len(loaded) else [],
             "without_kernel": sorted(ops - computing - python),
             "without_schema": sorted(undefined - foreign - python),
+            "twice": find_twice(loaded) if subject.named else [],
             "in_python": sorted(python), "foreign": sorted(foreign - python)}
+
+
+def find_twice(loaded: dict[str, Result]) -> list[str]:
+    """Return the libraries that define an op which another one defines too."""
+    return [name for name, one in loaded.items() if any(
+        set(one.ops or []) & set(other.ops or []) for other in loaded.values()
+        if other is not one)]
 
 
 def is_word(op: str, text: str) -> bool:
@@ -416,6 +428,9 @@ def show(version: str, row: dict) -> None:
             print(f"{'':<8}FAILED: {text}")
     if row["in_python"]:
         print(f"{'':<8}left to the package's Python: {shorten(row['in_python'])}")
+    if row["twice"]:
+        print(f"{'':<8}a process can load one of these, which define the same op: "
+              f"{shorten(row['twice'])}")
     if row["foreign"]:
         print(f"{'':<8}left to who defines these ops: {shorten(row['foreign'])}")
     if row.get("passed"):
