@@ -146,6 +146,8 @@ def test_a_module_for_another_python(audit, stable, module, wheel):
     name = "_C.cpython-311-x86_64-linux-gnu.so"
     said = audit(wheel(module, "cp312-cp312-manylinux_2_40_x86_64", name=name))
     assert "FAIL CPython 3.11 alone imports a module of" in str(said["Python"])
+    said = audit(wheel(module, "cp311-cp311t-manylinux_2_40_x86_64", name=name))
+    assert "FAIL CPython 3.11 with the GIL alone imports" in str(said["Python"])
     said = audit(wheel(stable, name=name))
     assert "note CPython 3.11 alone imports a module of" in str(said["Python"])
     files = {f"one/_C.cpython-3{n}-x86_64-linux-gnu.so": stable.read_bytes()
@@ -243,8 +245,9 @@ def test_a_module_that_python_imports(findings, build, stable, wheel):
     ("HERE / 'libuno.so'", ["libuno.so, and there is one/libone.so"]),
     ("HERE / 'lib' / 'libone.so'", ["lib/libone.so, and there is one/libone.so"]),
     ("join(HERE, 'lib', 'libone.so')", ["lib/libone.so, and there is one/libone.so"]),
-    ("'/home/me/libone.so'", ["/home/me/libone.so, a path of the machine that built "
-                              "it"])])
+    ("HERE + '/libone.so'", []), ("f'{HERE}/libone.so'", []),
+    ("f'{HERE}/lib/libone.so'", ["lib/libone.so, and there is one/libone.so"]),
+    ("'/home/me/libone.so'", ["/home/me/libone.so, and there is one/libone.so"])])
 def test_a_library_that_python_loads(findings, stable, wheel, path, said):
     found = findings(wheel({
         "one/libone.so": stable.read_bytes(),
@@ -298,7 +301,7 @@ def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
 @pytest.fixture(scope="session")
 def three_ops(build):
     return build(STABLE.replace("-> Tensor\"); }", """-> Tensor");
-      m.def("more.int(Tensor x, int m, *, int n) -> Tensor");
+      m.def("more.int(Tensor  x, int m, *, int\\n n) -> Tensor");
       m.def("more.out(Tensor x, *, Tensor! out) -> ()"); }"""))
 
 
@@ -326,6 +329,7 @@ def three_ops(build):
     ("torch.ops.audited.twice(x=x, m=1)", "py:2 uses torch.ops.audited.twice with m=, "
                                           "which it does not have: twice("),
     ("@register_fake('audited::twice')\ndef f(x): pass", ""),
+    ("@register_fake('audited::twice')\n@without_x\ndef f(): pass", ""),
     ("@register_fake('audited::more.out')\ndef f(x, *, out): pass", ""),
     ("@register_fake('audited::more.out')\ndef f(*x, **y): pass", ""),
     ("@register_fake('audited::twice')\ndef f(): pass", "py:3 adds to audited::twice a "

@@ -135,7 +135,9 @@ def _check_module_name(library: Library, subject: Subject, report: Report) -> bo
     module = library.name[:-len(library.file)] + library.file.partition(".")[0]
     others = [lib.file for lib in subject.libraries if lib.name in (
         f"{module}.abi3.so", f"{module}.so")]
-    python = f"CPython 3.{found[1]}{found[2]}"
+    free = any(a.endswith("t") for _, a, _ in subject.tags)
+    python = f"CPython 3.{found[1]}{found[2]}" + (
+        " with the GIL" if free and not found[2] else "")
     text = f"{python} alone imports a module of this name, though the wheel says " \
            f"{(many or for_one)[0]}"
     if not imported:

@@ -168,26 +168,25 @@ def _check_loads(subject: Subject, file: str, text: str, report: Report) -> None
     there = sorted(lib.name for lib in subject.libraries)
     for line in re.findall(r"torch\.ops\.load_library\((.*)\n", text):
         for place in _find_places(line):
-            if place.startswith("/"):
-                report.add("loads-no-library", WARN, f"{file} loads {place}, a path "
-                           "of the machine that built it")
-            elif not any(f"/{name}".endswith(f"/{place}") for name in there):
+            if not any(f"/{name}".endswith(f"/{place}") for name in there):
                 report.add("loads-no-library", WARN, f"{file} loads {place}, and there "
                            f"is {names(there)}")
 
 
 def _find_places(line: str) -> list[str]:
-    """Return the paths in an expression: "lib/libone.so" of HERE / "lib" /
-    "libone.so"."""
-    literal = r"[\"']([^\"'\n{}]*)[\"']"
-    found = re.findall(rf"((?:{literal}\s*[,/]\s*)*){literal}", line)
+    """Return the paths in an expression, or the ends of them: "lib/libone.so" of HERE /
+    "lib" / "libone.so", and of f"{HERE}/lib/libone.so"."""
+    literal = r"[\"']([^\"'\n]*)[\"']"
     places = []
-    for before, _, last in found:
-        if re.fullmatch(r"(?:.*/)?\w[\w.-]*\.so", last):
-            # What stands before a comma of get() is no folder.
-            folders = re.findall(literal, before) if "get" not in line else []
-            places.append(posixpath.normpath("/".join([*folders, last])))
-    return [re.sub(r"^(\.\./)+", "", place) for place in places]
+    for before, _, last in re.findall(rf"((?:{literal}\s*[,/]\s*)*){literal}", line):
+        # What stands before a comma of get() is no folder.
+        folders = re.findall(literal, before) if "get" not in line else []
+        place = re.sub(r".*\}(?=/)", "", "/".join([*folders, last]))
+        if re.fullmatch(r"(?:.*/)?\w[\w.-]*\.so", place) and "}" not in place:
+            whole = line.strip("( )")[1:-1] == place
+            place = posixpath.normpath(place if whole else place.lstrip("/"))
+            places.append(re.sub(r"^(\.\./)+", "", place))
+    return places
 
 
 # --- ops ----------------------------------------------------------------------------
@@ -268,7 +267,8 @@ def _check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) -
     """Check the functions that Python adds to ops against the schemas of these."""
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     for function in functions:
-        for given in function.decorator_list:
+        # Another decorator may change what the function takes.
+        for given in function.decorator_list[:len(function.decorator_list) == 1]:
             if not (isinstance(given, ast.Call) and given.args and
                     ast.unparse(given.func).rpartition(".")[2] in TAKING and
                     isinstance(given.args[0], ast.Constant)):

@@ -269,11 +269,11 @@ def _bare(argument):
 
 
 def _type(argument):
-    type = re.sub(r"\[\d+\]", "[]", _bare(argument).split(" ")[0])
+    type = re.sub(r"\[\d+\]", "[]", (_bare(argument).split() or [""])[0])
     for word, meaning in _MEANS.items():
         type = re.sub(rf"\b{word}\b", meaning, type)
     return type
 
 
 def _name(argument):
-    return " ".join(_bare(argument).split(" ")[1:])
+    return " ".join(_bare(argument).split()[1:])
