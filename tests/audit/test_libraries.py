@@ -167,7 +167,8 @@ def test_a_template_of_ours(audit):
 
 
 @pytest.mark.parametrize("content, said", [
-    (b"text", "is no ELF file"), (b"MZ" + bytes(99), "is a library of Windows"),
+    (b"INPUT(-lone)\n", "is no ELF file but text, 'INPUT.-lone"),
+    (b"MZ" + bytes(99), "is a library of Windows"),
     (b"\xcf\xfa\xed\xfe" + bytes(99), "is one of macOS"), (b"", "is no ELF file"),
     (b"version https://git-lfs", "is a pointer of Git LFS")])
 def test_another_file(audit, tmp_path, content, said):

@@ -333,7 +333,7 @@ def three_ops(build):
     ("@register_fake('audited::more.out')\ndef f(x, *, out): pass", ""),
     ("@register_fake('audited::more.out')\ndef f(*x, **y): pass", ""),
     ("@register_fake('audited::twice')\ndef f(): pass", "py:3 adds to audited::twice a "
-     "function that takes 0 by place, and gets 1: twice("),
+     "function that takes 0 arguments by place, and gets 1: twice("),
     ("@register_fake('audited::twice')\ndef f(x, n): pass", "py:3 adds to "
      "audited::twice a function that wants n, which is not given"),
     ("@register_fake('audited::more.out')\ndef f(x): pass", "py:3 adds to "

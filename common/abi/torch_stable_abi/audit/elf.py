@@ -77,8 +77,10 @@ class Library:
 def refuse_foreign(name: str, data: bytes) -> None:
     """Refuse what does not begin as an ELF file does."""
     if data[:4] != b"\x7fELF":
+        text = bytes(data[:60]).decode(errors="replace").strip().partition("\n")[0]
         what = next((what for magic, what in FOREIGN.items()
-                     if data.startswith(magic)), "no ELF file")
+                     if data.startswith(magic)), f"no ELF file but text, {text!r}"
+                    if text.isprintable() and text else "no ELF file")
         kind = Foreign if what.endswith(("Windows", "macOS")) else CannotRun
         raise kind(f"{name} is {what}; an audit is of Linux's .so")
 
@@ -86,13 +88,13 @@ def refuse_foreign(name: str, data: bytes) -> None:
 def read_file(name: str, path: Path) -> Library:
     """Read a library. Its file is mapped, so that a large one takes little memory."""
     with open(path, "rb") as file:
-        refuse_foreign(name, file.read(4))
+        refuse_foreign(name, file.read(60))
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return read(name, data)
 
 
 def read(name: str, data: bytes | mmap.mmap) -> Library:
-    refuse_foreign(name, data[:4])
+    refuse_foreign(name, data[:60])
     try:
         return _read(name, data)
     except (ELFError, struct.error, ValueError, KeyError, AttributeError,

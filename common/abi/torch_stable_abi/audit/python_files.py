@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from torch_stable_abi.audit.findings import FAIL, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, WARN, Report, count, names
 from torch_stable_abi.audit.ops import TORCHS
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.schemas import schema
@@ -289,7 +289,7 @@ def _find_misfit_of(given: ast.arguments, text: str) -> str:
     by_place, by_name = schema.split_at_star(text)
     own = [*given.posonlyargs, *given.args]
     if len(own) < len(by_place) and not given.vararg:
-        return f"that takes {len(own)} by place, and gets {len(by_place)}"
+        return f"that takes {count(own, 'argument')} by place, and gets {len(by_place)}"
     firm = own[len(by_place):len(own) - len(given.defaults)]
     names = {a.name for a in by_name}
     lacking = [a.arg for a in firm if a.arg not in names] + [
