@@ -245,13 +245,17 @@ def test_a_module_that_python_imports(findings, build, stable, wheel):
     ("HERE / 'libuno.so'", ["libuno.so, and there is one/libone.so"]),
     ("HERE / 'lib' / 'libone.so'", ["lib/libone.so, and there is one/libone.so"]),
     ("join(HERE, 'lib', 'libone.so')", ["lib/libone.so, and there is one/libone.so"]),
-    ("HERE + '/libone.so'", []), ("f'{HERE}/libone.so'", []),
+    ("HERE + '/libone.so'", []), ("PLACE", ["libtwo.so, and there is one/libone.so"]),
+    ("\n  str(join(dirname(HERE),\n    'lib',  # there\n'libone.so'))\n", [
+        "lib/libone.so, and there is one/libone.so"]),
+    ("f'{HERE}/libone.so'", []),
     ("f'{HERE}/lib/libone.so'", ["lib/libone.so, and there is one/libone.so"]),
     ("'/home/me/libone.so'", ["/home/me/libone.so, and there is one/libone.so"])])
 def test_a_library_that_python_loads(findings, stable, wheel, path, said):
     found = findings(wheel({
         "one/libone.so": stable.read_bytes(),
-        "one/__init__.py": f"torch.ops.load_library({path})\n".encode()}))
+        "one/__init__.py": f"PLACE = HERE / 'libtwo.so'\n"
+                           f"torch.ops.load_library({path})\n".encode()}))
     assert [f.text for f in found if f.rule == "loads-no-library"] == [
         f"one/__init__.py loads {text}" for text in said]
 
@@ -319,6 +323,10 @@ def three_ops(build):
                                   "defines an op. Is audited meant?"),
     ("torch.ops.audited.twice.over(x)", "py:2 uses torch.ops.audited.twice.over, an "
                                         "overload that no"),
+    ("ops = torch.ops.audited; ops.twice(x)", ""),
+    ("def f(ops): ops.twcie(x)\nops = torch.ops.audited", ""),
+    ("ops = torch.ops.audited; ops.twcie(x)", "py:2 uses torch.ops.audited.twcie, "),
+    ("f = torch.ops.audited.twice; f(x)", ""),
     ("torch.ops.audited.more.out(x, out=y); torch.ops.audited.more(x, 1, n=2)", ""),
     ("torch.ops.audited.more(*x); torch.ops.audited.more(**x)", ""),
     ("torch.ops.audited.more.overloads(); torch.ops.audited.more._schemas", ""),

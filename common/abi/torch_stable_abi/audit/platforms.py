@@ -175,7 +175,7 @@ def check_cuda(library: Library, subject: Subject, report: Report) -> None:
         _check_architectures(library.cuda, report)
     gpu = [n for n in library.needed if re.match(
         r"lib(torch_cuda|c10_cuda|torch_hip|c10_hip)\b", n)]
-    driver = [n for n in library.needed if re.match(r"libcuda\b", n)]
+    driver = [n for n in library.needed if re.match(r"lib(cuda|nvidia-ml)\b", n)]
     functions = find_cuda_functions(library)
     if gpu or functions:
         report.add("needs-cuda-torch", NOTE, "a CPU build of torch refuses it: it "
@@ -188,7 +188,8 @@ def check_cuda(library: Library, subject: Subject, report: Report) -> None:
     if packed := [n for n in driver if n in there]:
         report.add("needs-driver", FAIL, f"needs {names(packed)}, a copy of NVIDIA's "
                    "driver that lies beside it, and fits the driver of one machine: "
-                   "auditwheel repair --exclude libcuda.so.1")
+                   "auditwheel repair --exclude "
+                   + re.sub("-[0-9a-f]{8}(?=[.])", "", packed[0]))
     elif driver:
         report.add("needs-driver", NOTE, f"a machine without NVIDIA's driver refuses "
                    f"it: it needs {names(driver)}")

@@ -52,12 +52,15 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
                 report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
                            f"where no library here defines an op"
                            + _ask(namespace, slips))
-        _check_loads(subject, file, text, report)
         # A large package has thousands of files, which take time to parse.
-        if subject.id or any(re.search(rf"torch\.ops\.{n}\b|[\"']{n}::", text)
-                             for n in [*known, *slips]):
+        loads = subject.libraries and not subject.foreign and "load_library(" in text
+        if loads or subject.id or any(
+                re.search(rf"torch\.ops\.{n}\b|[\"']{n}::", text)
+                for n in [*known, *slips]):
             with contextlib.suppress(*UNREADABLE):
                 tree = ast.parse(text)
+                if loads:
+                    _check_loads(subject, file, tree, report)
                 _check_uses(subject, file, tree, known, slips, report)
                 _check_functions(file, tree, known, report)
 
@@ -161,29 +164,35 @@ def _check_imports(subject: Subject, report: Report) -> None:
             seen |= new
 
 
-def _check_loads(subject: Subject, file: str, text: str, report: Report) -> None:
+def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> None:
     """Look for the libraries that a Python file names where it loads some."""
-    if not subject.libraries or subject.foreign:
-        return
     there = sorted(lib.name for lib in subject.libraries)
-    for line in re.findall(r"torch\.ops\.load_library\((.*)\n", text):
-        for place in _find_places(line):
+    loaded = [argument for node in ast.walk(tree) if isinstance(node, ast.Call) and
+              ast.unparse(node.func) == "torch.ops.load_library"
+              for argument in node.args]
+    used = {node.id for expression in loaded for node in ast.walk(expression)
+            if isinstance(node, ast.Name)}
+    loaded += [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
+               and isinstance(node.targets[0], ast.Name) and node.targets[0].id in used]
+    for expression in loaded:
+        for place in _find_places(ast.unparse(expression)):
             if not any(f"/{name}".endswith(f"/{place}") for name in there):
                 report.add("loads-no-library", WARN, f"{file} loads {place}, and there "
                            f"is {names(there)}")
 
 
-def _find_places(line: str) -> list[str]:
+def _find_places(expression: str) -> list[str]:
     """Return the paths in an expression, or the ends of them: "lib/libone.so" of HERE /
     "lib" / "libone.so", and of f"{HERE}/lib/libone.so"."""
     literal = r"[\"']([^\"'\n]*)[\"']"
     places = []
-    for before, _, last in re.findall(rf"((?:{literal}\s*[,/]\s*)*){literal}", line):
+    for before, _, last in re.findall(
+            rf"((?:{literal}\s*[,/]\s*)*){literal}", expression):
         # What stands before a comma of get() is no folder.
-        folders = re.findall(literal, before) if "get" not in line else []
+        folders = re.findall(literal, before) if "get" not in expression else []
         place = re.sub(r".*\}(?=/)", "", "/".join([*folders, last]))
         if re.fullmatch(r"(?:.*/)?\w[\w.-]*\.so", place) and "}" not in place:
-            whole = line.strip("( )")[1:-1] == place
+            whole = expression.strip("( )")[1:-1] == place
             place = posixpath.normpath(place if whole else place.lstrip("/"))
             places.append(re.sub(r"^(\.\./)+", "", place))
     return places
@@ -202,20 +211,42 @@ class Use:
 
 def _find_uses(tree: ast.AST) -> list[Use]:
     calls = {id(n.func): n for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    roots = {"torch": ["torch"], **_find_aliases(tree)}
     found: dict[tuple[int, int], Use] = {}
     for node in ast.walk(tree):
-        parts: list[str] = []
-        inner = node
-        while isinstance(inner, ast.Attribute):
-            parts.insert(0, inner.attr)
-            inner = inner.value
-        if isinstance(node, ast.Attribute) and isinstance(inner, ast.Name) and \
-                inner.id == "torch" and parts[0] == "ops" and parts[1:] and \
-                parts[1] not in LOADING:
+        parts = _read_chain(node, roots)
+        if isinstance(node, ast.Attribute) and parts[:2] == ["torch", "ops"] and \
+                parts[2:] and parts[2] not in LOADING:
             where = (node.lineno, node.col_offset)
-            if where not in found or len(parts) > len(found[where].names) + 1:
-                found[where] = Use(parts[1:], node.lineno, calls.get(id(node)))
+            if where not in found or len(parts) > len(found[where].names) + 2:
+                found[where] = Use(parts[2:], node.lineno, calls.get(id(node)))
     return [use for _, use in sorted(found.items())]
+
+
+def _read_chain(node: ast.AST, roots: dict[str, list[str]]) -> list[str]:
+    """Return the names of torch.ops.one, or [] for another expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    return [*roots[node.id], *parts] if isinstance(node, ast.Name) and \
+        node.id in roots else []
+
+
+def _find_aliases(tree: ast.AST) -> dict[str, list[str]]:
+    """Return what names stand for that a file gives a value once, as by ops =
+    torch.ops.one."""
+    given = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)
+             and not isinstance(n.ctx, ast.Load)]
+    given += [n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)]
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and \
+                given.count(node.targets[0].id) == 1:
+            chain = _read_chain(node.value, {"torch": ["torch"]})
+            if chain[1:2] == ["ops"]:
+                found[node.targets[0].id] = chain
+    return found
 
 
 def _check_uses(subject: Subject, file: str, tree: ast.AST, known: Schemas,
