@@ -246,6 +246,7 @@ def test_a_module_that_python_imports(findings, build, stable, wheel):
     ("HERE / 'lib' / 'libone.so'", ["lib/libone.so, and there is one/libone.so"]),
     ("join(HERE, 'lib', 'libone.so')", ["lib/libone.so, and there is one/libone.so"]),
     ("HERE + '/libone.so'", []), ("PLACE", ["libtwo.so, and there is one/libone.so"]),
+    ("PLACE if os.path.exists(PLACE) else 'libone.so'", []),
     ("\n  str(join(dirname(HERE),\n    'lib',  # there\n'libone.so'))\n", [
         "lib/libone.so, and there is one/libone.so"]),
     ("f'{HERE}/libone.so'", []),

@@ -165,13 +165,17 @@ def _check_imports(subject: Subject, report: Report) -> None:
 
 
 def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> None:
-    """Look for the libraries that a Python file names where it loads some."""
+    """Look for the libraries that a Python file names where it loads some, but for a
+    path that it asks whether it exists."""
     there = sorted(lib.name for lib in subject.libraries)
     loaded = [argument for node in ast.walk(tree) if isinstance(node, ast.Call) and
               ast.unparse(node.func) == "torch.ops.load_library"
               for argument in node.args]
+    text = subject.python[file]
+    asked = {*re.findall(r"exists\((\w+)\)", text),
+             *re.findall(r"(\w+)\.(?:exists|is_file)\(", text)}
     used = {node.id for expression in loaded for node in ast.walk(expression)
-            if isinstance(node, ast.Name)}
+            if isinstance(node, ast.Name)} - asked
     loaded += [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
                and isinstance(node.targets[0], ast.Name) and node.targets[0].id in used]
     for expression in loaded:
