@@ -14,20 +14,19 @@ def is_done(chapter: Chapter) -> bool:
 
 
 def current_chapter() -> Chapter | None:
-    """Return the first chapter that is not known to pass; none if all do. Chapter 00 is
-    for beginners: who has begun another one is not sent back to it."""
+    """Return the chapter that was opened or checked last, or the one after it if all of
+    it passes; None if that was the last one."""
     refuse_odd_folder(MINE)
-    first, *others = chapters()
-    begun = first.mine.exists() or not any(c.mine.exists() for c in others)
-    return next((c for c in (chapters() if begun else others)
-                 if not (c.mine.exists() and is_done(c))), None)
+    begun = [c for c in chapters() if c.mine.exists()]
+    last = max(begun, default=chapters()[0],  # a copy has one time for all
+               key=lambda c: (int(checking.find_time_of_use(c)), c.number))
+    return following(last) if last.mine.exists() and is_done(last) else last
 
 
 def following(chapter: Chapter) -> Chapter | None:
-    """Return the next that is not known to pass, else the first."""
+    """Return the next that is not known to pass; None behind the last one."""
     after = chapters()[chapters().index(chapter) + 1:]
-    return next((c for c in after if not (c.mine.exists() and is_done(c))),
-                current_chapter())
+    return next((c for c in after if not (c.mine.exists() and is_done(c))), None)
 
 
 def step_to_do(chapter: Chapter) -> Step:
@@ -49,7 +48,7 @@ def chapter_and_step(what: str | None) -> tuple[Chapter, Step | None]:
 def say_next(chapter: Chapter | None,
              then: str | None = None) -> None:
     if chapter is None:
-        print(screen.bold("All chapters pass. Compare: ./workbook tour"))
+        say_the_end()
         return
     step = step_to_do(chapter)
     file, line = checking.place_of_step(chapter, chapter.mine, step.id)
@@ -60,6 +59,20 @@ def say_next(chapter: Chapter | None,
     here = "" if chapter == current_chapter() else f" {chapter.number}"
     print(screen.bold(f"Edit {os.path.relpath(file, ROOT)}:{line}, "
                       f"then {then or 'run ./workbook check' + here}"))
+
+
+def say_the_end() -> None:
+    left = [c.number for c in chapters() if not (c.mine.exists() and is_done(c))]
+    print(screen.bold("\nThat was the last chapter."))
+    print("You can now write an op that one library brings to every PyTorch since\n"
+          "2.10, say who owns each slot of a call, and ship it as a wheel or on the\n"
+          "Hub. Next:\n"
+          "  ./workbook new NAME --from 04   an extension of your own, on the CPU\n"
+          "                                  (07: CUDA, 08: for the Hub)\n"
+          "  ./workbook port SOURCES         one that you have already\n"
+          "  ./workbook tour                 all solutions at work")
+    if left:
+        print(f"You have not done {', '.join(left)}: ./workbook check {left[0]}")
 
 
 def _line_to_read(chapter: Chapter, id: str) -> int:

@@ -113,7 +113,7 @@ def _follow(key: str, chapter: Chapter, log: Path | None) -> Chapter:
         elif key == "f" and log is not None:
             print(log.read_text(errors="replace"))
         elif key == "l":
-            list_command.show("save it")
+            list_command.show("save it", chapter)
         elif key:
             _say_keys()
     except (CannotRun, OSError) as error:

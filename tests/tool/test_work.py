@@ -16,7 +16,8 @@ import pytest
 
 import transcript
 from base.project import ROOT
-from base.sheets import find_chapter
+from base.sheets import Chapter, find_chapter
+from learn import progress
 from support import copy_checkout, ended, terminal, until
 
 
@@ -214,6 +215,38 @@ def test_hints_come_one_at_a_time(tool):
     assert "bits += 0x7fff" in texts[2] and "bits += 0x7fff" not in texts[0]
     assert texts[3] == texts[0]
     assert "it has 01.1 to" in tool("hint", "01.9").stderr
+
+
+@pytest.fixture
+def chapters_done(monkeypatch, tmp_path):
+    """Return a function that makes chapters begun, and some of them done, each used
+    later than the one before it."""
+    def make(begun, done):
+        for number in begun:
+            folder = tmp_path / number
+            folder.mkdir()
+            time_ = 1e9 + 10 * begun.index(number)
+            os.utime(folder, (time_, time_))
+        monkeypatch.setattr(Chapter, "mine", property(
+            lambda chapter: tmp_path / chapter.number))
+        monkeypatch.setattr(progress, "is_done", lambda c: c.number in done)
+    return make
+
+
+@pytest.mark.parametrize("begun, done, wanted", [
+    ([], "", "00"), (["05"], "", "05"), (["05"], ["05"], "06"),
+    (["00", "05", "01"], ["00"], "01"),  # in the order in which they were used
+    (["00", "01", "05"], ["00", "05"], "06"), (["01", "08"], ["08"], None),
+    (["06", "05"], ["05", "06"], "07")])
+def test_where_i_am(chapters_done, capsys, begun, done, wanted):
+    chapters_done(begun, done)
+    current = progress.current_chapter()
+    assert (current and current.number) == wanted
+    if wanted is None:
+        progress.say_next(None)
+        said = capsys.readouterr().out
+        assert "That was the last chapter." in said
+        assert "You have not done 00, 01, 02" in said
 
 
 def test_diff_then_reset_keeps_what_was_written(tool, checkout):

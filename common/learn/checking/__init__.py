@@ -42,8 +42,9 @@ READ_BYTES = 2**24  # of a file that is larger, size and time tell
 NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "CPATH",
             "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "NINJA_STATUS")
 
-__all__ = ["PASS", "Verdict", "begin_tests", "build_test", "check", "last_states",
-           "place_of_step", "times_saved", "was_checked"]
+__all__ = ["PASS", "Verdict", "begin_tests", "build_test", "check",
+           "find_time_of_use", "last_states", "place_of_step", "times_saved",
+           "was_checked"]
 
 
 def check(chapter: Chapter, folder: Path, seed: int | None = None,
@@ -278,6 +279,13 @@ def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
     if not (verdict and test.exists()):
         return {step.id: NOT_REACHED for step in chapter.steps}, False
     return verdict.known, known != _sums(chapter.mine, test)
+
+
+def find_time_of_use(chapter: Chapter) -> float:
+    """Return when the learner's copy was checked last, or opened since."""
+    verdict = implementation_build(chapter.mine) / "verdict.json"
+    return max(path.stat().st_mtime for path in (verdict, chapter.mine)
+               if path.exists())
 
 
 def was_checked(chapter: Chapter) -> bool:

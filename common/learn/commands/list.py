@@ -2,7 +2,7 @@
 
 import argparse
 
-from base.sheets import chapters
+from base.sheets import Chapter, chapters
 from learn import checking, screen
 from learn.progress import current_chapter, say_next
 
@@ -16,7 +16,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def show(then: str | None = None) -> None:
+def show(then: str | None = None, current: Chapter | None = None) -> None:
+    """Print the chapters, and what is next in `current`, by default the chapter that
+    the learner is at."""
     for chapter in chapters():
         steps, changed = checking.last_states(chapter) if chapter.mine.exists() \
             else ({}, False)
@@ -24,7 +26,7 @@ def show(then: str | None = None) -> None:
         print(f"{chapter.number} {chapter.title:<28} {chapter.minutes:>3} min  "
               f"{screen.bar(done, len(chapter.steps))}" +
               ("  changed since its last check" if changed else ""))
-    current = current_chapter()
+    current = current or current_chapter()
     if current is None or current.mine.exists():
         say_next(current, then)
     else:
