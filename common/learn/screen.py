@@ -89,8 +89,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         return
     print(bold(f"{title}: ") +
           paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))
-    if verdict.sentence:
-        print(wrap(verdict.sentence))
+    if verdict.sentence and not (kind == "test" and verdict.message):
+        print(wrap(verdict.sentence))  # of the step; what was found says more
     for line in verdict.message:
         # A compiler's caret lines keep their columns; the rest is folded.
         # So do the lines of a drawing, which follow a first one.

@@ -84,7 +84,7 @@ def read(file: Path) -> list[Case] | None:
 def in_words(failure: Failure) -> list[str]:
     """Return what a check found. The test's own code is shown only where it is a short
     expression, and no value that equals itself."""
-    lines = [f"in: {failure.subcase}"] if failure.subcase else []
+    lines = []
     code, values = failure.expression, failure.values
     if failure.exception:
         thrown = failure.exception.removeprefix('"').removesuffix('"')
@@ -94,6 +94,8 @@ def in_words(failure: Failure) -> list[str]:
         lines.append(code)  # a text of the test's own
     else:
         lines += _of_values(code, values)
+    if failure.subcase:
+        lines.append(f"in: {failure.subcase}")
     context = [said for said in failure.context if not LOOK.fullmatch(said)]
     if context:
         lines.append("with: " + "; ".join(context).replace(" := ", " = "))
