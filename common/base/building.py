@@ -80,16 +80,31 @@ def _error_in_hello(*command: str) -> str:
     return ""
 
 
-def blame_environment(text: str) -> None:
+def told_by_environment() -> str:
+    """Return what the environment tells CMake, the compiler and the linker, or ""."""
+    return ", ".join(f"{name}={value}" for name, value in os.environ.items()
+                     if name in (*FLAGS, "LD_PRELOAD") or
+                     re.fullmatch(r"CMAKE_\w+(?<!_LAUNCHER)", name))
+
+
+def blame_environment(text: str, what: str = "CMake stops") -> None:
     """Refuse what the environment tells CMake and the compiler, if anything: they have
     said this text, and failed."""
-    told = [f"{name}={value}" for name, value in os.environ.items()
-            if name in FLAGS or re.fullmatch(r"CMAKE_\w+(?<!_LAUNCHER)", name)]
-    if told:
+    if told := told_by_environment():
         why = re.search(r".*(?:error: |cannot find |Could not find ).*", text)
-        raise CannotRun("CMake stops, and your environment tells it or the compiler "
-                        f"what to do: unset {', '.join(told)}" +
+        raise CannotRun(f"{what}, and your environment tells it or the compiler "
+                        f"what to do: unset {told}" +
                         (f"\n{why[0].strip()}" if why else ""))
+
+
+@contextlib.contextmanager
+def blaming_environment(what: str) -> Iterator[None]:
+    """Name what the environment tells a program of the caller's that fails."""
+    try:
+        yield
+    except CannotRun as error:
+        blame_environment(str(error), what)
+        raise
 
 
 def _try_flags(cxx: str) -> None:
@@ -113,14 +128,12 @@ def build_root(preset: str, targets: list[str]) -> None:
     with locked(folder):
         if not is_configured(folder, cxx):
             with configuring(folder, cxx) as environment:
-                try:
+                with blaming_environment("CMake stops"):
                     run_shown("Configuring", [
                         "cmake", "--preset", preset,
                         f"-DTORCH_ROOT={torch_root()}"], cwd=ROOT, env=environment)
-                except CannotRun as error:
-                    blame_environment(str(error))
-                    raise
-        run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
+        with blaming_environment("a build fails"):
+            run_shown(f"Building ({preset})", ["ninja", "-C", folder, *targets])
 
 
 def _stamp_text(build: Path, cxx: str) -> str:

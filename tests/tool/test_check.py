@@ -65,6 +65,7 @@ def test_bytes_that_are_no_utf8(implementation):
 
 def test_options_of_the_environment_hide_no_leak(implementation, monkeypatch, capsys):
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    monkeypatch.setenv("ASAN_SYMBOLIZER_PATH", "/nowhere")
     mine = implementation("00").copy_of(find_chapter("00").solution)
     mine.replace("first_extension.cpp", "  return y;",
                  "  Tensor* leak = new Tensor(x);\n  (void)leak;\n  leak = nullptr;\n"
@@ -292,6 +293,20 @@ def test_crash(implementation):
     verdict = verdict_of(mine, "crash", "01.5", CPP, "the end")
     assert "ILL" in verdict.message[0]
     assert dataclasses.replace(verdict, message=["ended by FPE"]).help == DIVIDED
+
+
+def test_what_may_be_the_machine_s_doing_is_looked_at_again(implementation, tmp_path):
+    """Without memory the system ends processes: the same files may pass later."""
+    mine = implementation("00").copy_of(find_chapter("00").solution)
+    lack = tmp_path / "lack of memory"
+    lack.touch()
+    mine.replace("first_extension.cpp", "#include <cmath>",
+                 "#include <cmath>\n#include <csignal>\n#include <unistd.h>")
+    mine.replace("first_extension.cpp", "  return y;",
+                 f'  if (access("{lack}", F_OK) == 0) raise(SIGKILL);\n  return y;')
+    assert mine.check().kind == "crash"
+    lack.unlink()
+    assert mine.check().passed
 
 
 def test_null_pointer(implementation):
@@ -603,6 +618,27 @@ def test_what_the_environment_tells_cmake_is_named(
     with pytest.raises(CannotRun, match=f"unset {name}={value}\n.*{why}"):
         check(find_chapter("00"), folder)
     assert (BUILD / "learn/tests/00_first_extension_test").exists()  # not removed
+
+
+def test_what_the_environment_tells_a_build_that_fails_is_named(monkeypatch):
+    monkeypatch.setenv("CXXFLAGS", "-fno-exceptions")
+    monkeypatch.setenv("LD_PRELOAD", "libno.so")
+    with pytest.raises(CannotRun, match="a build fails, .* unset (.*=-fno-exceptions|"
+                       "LD_PRELOAD=libno.so|, ){3}\nmain.cpp:1:1: error: cannot use"), \
+            building.blaming_environment("a build fails"):
+        raise CannotRun("Building: failed\nmain.cpp:1:1: error: cannot use 'throw'")
+
+
+def test_flags_of_the_environment_are_named_where_no_library_is_linked(
+        implementation, monkeypatch):
+    mine = implementation("00").copy_of(find_chapter("00").solution)
+    build_test(find_chapter("00"))
+    monkeypatch.setattr(checking, "build_test", checking._test_of)
+    monkeypatch.setenv("LDFLAGS", "-static")
+    verdict = mine.check()
+    assert verdict.kind == "link", verdict
+    assert verdict.notes == ["your environment has LDFLAGS=-static: if that is not "
+                             "meant, unset it"]
 
 
 def test_what_was_cut_off_is_built_anew(tmp_path):

@@ -294,6 +294,19 @@ def test_limits_of_the_shell(room):
                done.stdout)
 
 
+def test_a_linker_without_memory_is_not_the_learner_s(room):
+    room.run("check", "00")
+    solution = find_chapter("00").solution
+    shutil.copytree(solution, room.folder / "my" / solution.name, dirs_exist_ok=True)
+    fault = Fault(room, "ulimit -v 500000")
+    done = subprocess.run(
+        ["sh", "-c", "ulimit -v 500000; ./workbook check 00"], cwd=room.folder,
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    fault.seen(done.returncode, "has limits that may be too low: ulimit -v 500000", 2,
+               done.stdout)
+    assert room.run("check", "00") == 0
+
+
 def test_a_terminal_after_its_end_is_as_it_was(room):
     child = room.terminal()
     until(child, "q quit")

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from base.building import blame_environment, configure
+from base.building import blame_environment, configure, told_by_environment
 from learn.checking.source import Source, python_frames
 from learn.checking.verdict import Finding, short
 from torch_stable_abi.programs import CannotRun, describe_limits, name_signal, run
@@ -39,11 +39,14 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
         return None, _find_warnings(source, said + text)
     finding = find_error(source, text)
     if finding is None:
+        blame_environment(text, "the build fails")
         ended = f"ninja was ended by {name_signal(-result.returncode)}\n" \
             if result.returncode < 0 else ""
         raise CannotRun(f"the build of {short(source.folder)} failed without an error "
                         f"of its own\n{ended}{describe_limits()}{text[-1500:]}")
-    return finding, []
+    told = told_by_environment()
+    return finding, [f"your environment has {told}: if that is not meant, unset it"] \
+        if told else []
 
 
 def find_error(source: Source, text: str) -> Finding | None:
@@ -56,7 +59,8 @@ def find_error(source: Source, text: str) -> Finding | None:
         return Finding("compile", message, source.step_at(file, line), (file, line),
                        text)
     linker = r"undefined (?:reference|symbol)|multiple definition|duplicate|" \
-        r"relocation (?:truncated|.* out of range)|^mold: (?:error|fatal):"
+        r"relocation (?:truncated|.* out of range)|^mold: error:|" \
+        r"^mold: fatal: library not found"  # others: no memory, no such file
     lines = [s for s in text.splitlines() if re.search(linker, s)]
     return Finding("link", lines[:4], log=text) if lines else None
 

@@ -82,6 +82,12 @@ class Verdict:
     def ran(self) -> bool:
         return self.kind not in ("configure", "compile", "link", "load")
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the same files give it again. The machine may have had a part in what
+        ended a build or a process: its memory, its limits, its load."""
+        return self.kind in (PASS, "todo", "test", "sanitizer", "leak")
+
     def passed_up_to(self, step: str) -> bool:
         return all(state == PASS for id, state in self.steps.items()
                    if id <= step)
