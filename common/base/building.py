@@ -155,8 +155,10 @@ def refuse_future(files: Iterable[Path]) -> None:
         with contextlib.suppress(OSError):
             if (at := file.stat().st_mtime) > now + 60:
                 date = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-                raise CannotRun(f"{place(file)} is dated {date}, in the future: set "
-                                "the clock, or touch the file")
+                folder = ROOT if file.is_relative_to(ROOT) else file.parent
+                raise CannotRun(
+                    f"{place(file)} is dated {date}, in the future: set the clock, or\n"
+                    f"find {shlex.quote(str(folder))} -newermt now -exec touch {{}} +")
 
 
 def is_configured(build: Path, cxx: str) -> bool:
