@@ -158,7 +158,7 @@ def test_help_needs_no_set_up(tmp_path, words, status, said):
     assert not (tmp_path / "workbook/build").exists()
 
 
-@pytest.mark.parametrize("character", '";#\\[]|\t\n')
+@pytest.mark.parametrize("character", '";#\\[]|,<>\t\n')
 def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
     folder = tmp_path / f"a{character}b"
     folder.mkdir()
@@ -166,6 +166,35 @@ def test_a_folder_that_cmake_cannot_bear(tmp_path, character):
     done = subprocess.run([folder / "workbook", "list"], text=True, capture_output=True)
     assert done.returncode == 2
     assert "CMake cannot bear the name of the folder" in done.stderr
+
+
+def test_a_build_folder_of_another_user_is_named(tmp_path):
+    copy_set_up(tmp_path)
+    shutil.copytree(ROOT / "common", tmp_path / "common", dirs_exist_ok=True)
+    (tmp_path / "build").touch()
+    for words in (["list"], ["audit", "libm.so.6"]):
+        done = subprocess.run([tmp_path / "workbook", *words], text=True,
+                              capture_output=True)
+        assert done.returncode == 2
+        assert f"workbook: {tmp_path}/build cannot be written to" in done.stderr
+        assert "./workbook:" not in done.stderr, done.stderr
+
+
+def test_no_line_ends_are_changed_by_git():
+    """With core.autocrlf, as from Git for Windows, sh would not read ./workbook."""
+    done = subprocess.run(["git", "check-attr", "text", "workbook", "README.md"],
+                          cwd=ROOT, text=True, capture_output=True)
+    assert done.stdout == "workbook: text: unset\nREADME.md: text: unset\n"
+
+
+@pytest.mark.full
+def test_what_pip_is_told_elsewhere_does_not_lead_it_away(clone, tmp_path):
+    """A file of pip's settings, as a site has one, may name another folder."""
+    config = tmp_path / "pip.conf"
+    config.write_text(f"[install]\ntarget = {tmp_path}/target\n")
+    (clone.folder / ".venv/torch-root").unlink(missing_ok=True)
+    done = clone("list", PIP_CONFIG_FILE=str(config), PIP_NO_INDEX="0")
+    assert done.returncode == 0 and not (tmp_path / "target").exists(), done.stderr
 
 
 def test_a_folder_whose_name_is_no_utf_8(tmp_path):
