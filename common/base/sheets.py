@@ -129,10 +129,10 @@ def _given_folders() -> set[str]:
 
 
 def _find_parts(folder: Path) -> Iterator[Path]:
-    """Yield what belongs to an implementation: no hidden file, no build folder. A link
-    in place of a folder that a solution has is followed; another one may lead
-    anywhere."""
-    hidden = (".", "__pycache__")
+    """Yield what belongs to an implementation: no hidden file, none that an editor or
+    git left beside a source, no build folder. A link in place of a folder that a
+    solution has is followed; another one may lead anywhere."""
+    hidden, left = (".", "#", "__pycache__"), ("~", ".orig")
     for at, folders, names in os.walk(folder, followlinks=True):
         inside = Path(at).relative_to(folder)
         folders[:] = [
@@ -140,7 +140,8 @@ def _find_parts(folder: Path) -> Iterator[Path]:
             (not os.path.islink(os.path.join(at, name)) or
              str(inside / name) in _given_folders())]
         for name in names:
-            if not name.startswith(hidden) and str(inside / name) not in NO_SOURCES:
+            if not (name.startswith(hidden) or name.endswith(left)) and \
+                    str(inside / name) not in NO_SOURCES:
                 yield folder / inside / name
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import transcript
 from base.project import ROOT
-from base.sheets import Chapter, find_chapter
+from base.sheets import Chapter, find_chapter, source_files
 from learn import progress
 from support import copy_checkout, ended, terminal, until
 
@@ -269,6 +269,12 @@ def test_diff_then_reset_keeps_what_was_written(tool, checkout):
     assert done.stdout == "yours is the solution of 01, to the letter\n"
     assert tool("diff", "01.2").stdout == \
         "yours is the solution of 01.2, to the letter\n"
+
+
+def test_what_an_editor_leaves_is_no_source(tmp_path):
+    for name in ("sizes.h", "sizes.h~", "#sizes.h#", ".sizes.h.swp", "sizes.h.orig"):
+        (tmp_path / name).touch()
+    assert [path.name for path in source_files(tmp_path)] == ["sizes.h"]
 
 
 def test_of_one_step_only(tool, checkout):
