@@ -83,7 +83,9 @@ def run(words: list[str]) -> int:
         raise CannotRun(f"there is no command {words[0][:40] or chr(39) * 2}; "
                         "./workbook --help lists them")
     module, arguments = parse_words(words)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     if not words or words[0] not in WITHOUT_TORCH:
         torch_root()
         refuse_odd_folder(BUILD)

@@ -481,6 +481,59 @@ def test_grade_tells_two_folders_of_one_name_apart(tmp_path):
     assert [who for who, _, _ in submissions(folders[:1])] == ["my"]
 
 
+@pytest.mark.parametrize("made, given, said", [
+    ("anna/my/00_first_extension/", "anna", "itself: grade {}/anna/my"),
+    ("anna/w/my/00_first_extension/", "anna", "itself: grade {}/anna/w/my"),
+    ("room/anna/00_first_extension/ room/ben/01_headeronly_types/", "room",
+     "itself: grade {}/room/*"),
+    ("anna/00_First_Extension/", "anna", "00_First_Extension is the name of no"),
+    ("anna/first_extension.cpp", "anna", "lie in a folder such as 00_first_extension"),
+    ("anna/00_first_extension/a.cpp", "anna/00_first_extension/a.cpp", "is no folder"),
+    ("anna/", "anna", "has no folder such as 00_first_extension")])
+def test_grade_says_where_the_chapters_are(tmp_path, made, given, said):
+    from upkeep.commands.grade import check, submissions
+    for name in made.split():
+        path = tmp_path / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True)
+        if not name.endswith("/"):
+            path.touch()
+    (_, number, folder), = submissions([tmp_path / given])
+    message, = check(number, folder, 1, 1)["message"]
+    assert message.endswith(said.format(tmp_path)) or said in message
+
+
+def test_grade_leaves_out_no_folder_that_looks_like_a_chapter(tmp_path):
+    from upkeep.commands.grade import submissions
+    for name in ("00_first_extension", "01_headeronly_typos", "notes"):
+        (tmp_path / "anna" / name).mkdir(parents=True)
+    assert [(who, number, folder.name) for who, number, folder in
+            submissions([tmp_path / "anna"])] == [
+        ("anna", "00", "00_first_extension"), ("anna", "", "01_headeronly_typos")]
+    who, = {who for who, _, _ in submissions([tmp_path / "anna/../anna/."])}
+    assert who == "anna"
+
+
+@pytest.mark.full
+def test_grade_that_is_terminated_leaves_no_process(tmp_path):
+    solution = find_chapter("00").solution
+    shutil.copytree(solution, tmp_path / "anna" / solution.name)
+    with open(tmp_path / "anna" / solution.name / "CMakeLists.txt", "a") as file:
+        file.write("execute_process(COMMAND sleep 4323)\n")
+    process = subprocess.Popen([ROOT / "workbook", "grade", tmp_path / "anna"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def sleeping():
+        return [p for p in psutil.process_iter(["cmdline"])
+                if p.info["cmdline"] == ["sleep", "4323"]]
+    end = time.monotonic() + 120  # the chapter's test is built before
+    while not sleeping():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.1)
+    process.terminate()
+    assert b"workbook: stopped" in process.communicate(timeout=20)[0]
+    assert not sleeping()
+
+
 @pytest.mark.full
 def test_grade_survives_odd_names_links_and_results(tool, tmp_path):
     """They cost only themselves: a loop of links, and one that leads nowhere; a name

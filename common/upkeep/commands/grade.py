@@ -23,8 +23,9 @@ from torch_stable_abi.programs import CannotRun, name_signal
 
 
 def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
-    """(who, number of the chapter, folder) of each implementation. The number is ""
-    for an entry that holds no chapter."""
+    """Return (who, number of the chapter, folder) of each implementation. The number
+    is "" for an entry that holds no chapter, and for a folder beside chapters that is
+    called like one."""
     names = {c.name: c.number for c in chapters()}
     found = []
     for given in map(Path, folders):
@@ -34,9 +35,12 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
         else:
             mine = [given / name for name in names if os.path.isdir(given / name)]
         who = place.parent.name if place.name in names else \
-            place.name if mine else given.name
+            place.name if mine else given.name or place.name
         found += [(who, names[p.name if p.name in names else place.name], p)
                   for p in mine] or [(who, "", given)]
+        if mine and place.name not in names:
+            found += [(who, "", p) for p in called_like_chapters(given)
+                      if p.name not in names]
     of: dict[str, set[Path]] = {}  # where each name is found
     for who, _, folder in found:
         of.setdefault(who, set()).add(folder.parent)
@@ -44,12 +48,28 @@ def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
             for who, number, folder in found]
 
 
+def called_like_chapters(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("[0-9][0-9]_*") if os.path.isdir(path))
+
+
 def say_why_none(folder: Path) -> str:
-    """Return why no chapter was found there."""
+    """Return why no chapter was found there, and where there are some."""
+    example = f"a folder such as {chapters()[0].name}"
     if not os.path.isdir(folder):
         return "is no folder" if os.path.lexists(folder) else "is not there"
-    return f"has no folder such as {chapters()[0].name}" \
-        if os.access(folder, os.R_OK | os.X_OK) else "cannot be read"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return "cannot be read"
+    for level in ("*", "*/*"):
+        holding = sorted({path.parent for chapter in chapters()
+                          for path in folder.glob(f"{level}/{chapter.name}")})
+        if holding:
+            there = holding[0] if len(holding) == 1 else folder / level
+            return f"has no chapter itself: grade {readable(str(there))}"
+    if odd := called_like_chapters(folder):
+        return f"has no {example}: {readable(odd[0].name)} is the name of no chapter"
+    if any(folder.glob("*.cpp")):
+        return f"has sources itself, which lie in {example}"
+    return f"has no folder such as {chapters()[0].name}"
 
 
 def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
