@@ -156,9 +156,10 @@ def test_interrupt_while_a_command_is_imported():
     assert not done.stdout + done.stderr
 
 
-def test_interrupt_when_all_is_said():
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_interrupt_when_all_is_said(name):
     """Python would tell where in its own end it was."""
-    done = listed("atexit.register(os.kill, os.getpid(), signal.SIGINT)")
+    done = listed(f"atexit.register(os.kill, os.getpid(), signal.{name})")
     assert done.returncode == 0, done
     assert done.stdout and not done.stderr
 

@@ -75,13 +75,13 @@ def run_to_status(program: str, run: Callable[[], int],
             status = run()
         finally:  # here, where what cannot be written is told
             sys.stdout.flush()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said
+        _ignore_interrupts()  # all is said
         return status
     except CannotRun as error:
         say(str(error))
         return 2
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _ignore_interrupts()
         print(f"\n{program}: stopped; nothing is lost", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader has gone, as in list | head -1
@@ -96,6 +96,11 @@ def run_to_status(program: str, run: Callable[[], int],
         say("there is not enough memory: end some programs, or raise the limit of "
             "ulimit -v")
         return 2
+
+
+def _ignore_interrupts() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def main() -> int:
