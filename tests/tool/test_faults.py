@@ -310,6 +310,8 @@ def test_a_linker_without_memory_is_not_the_learner_s(room):
     fault.seen(done.returncode, "has limits that may be too low: ulimit -v 500000", 2,
                done.stdout)
     assert room.run("check", "00") == 0
+    (room.folder / f"build/learn/tests/{solution.name}_test").unlink()  # not built
+    assert room.run("list") == 0 and "1 of 1 step" in room.text
 
 
 def test_a_terminal_after_its_end_is_as_it_was(room):

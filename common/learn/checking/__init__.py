@@ -274,12 +274,12 @@ def times_saved(folder: Path) -> dict[Path, int]:
 
 def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
     """Return how the learner's steps stood at the last check, and whether the files
-    have changed since. Builds nothing."""
+    have changed since, or their test could not be built. Builds nothing."""
     known, verdict = _read_kept(implementation_build(chapter.mine))
     test = _test_of(chapter)
-    if not (verdict and test.exists()):
+    if not verdict:
         return {step.id: NOT_REACHED for step in chapter.steps}, False
-    return verdict.known, known != _sums(chapter.mine, test)
+    return verdict.known, not test.exists() or known != _sums(chapter.mine, test)
 
 
 def find_time_of_use(chapter: Chapter) -> float:
