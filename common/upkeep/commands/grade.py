@@ -54,7 +54,7 @@ def called_like_chapters(folder: Path) -> list[Path]:
 
 def say_why_none(folder: Path) -> str:
     """Return why no chapter was found there, and where there are some."""
-    example = f"a folder such as {chapters()[0].name}"
+    example = f"folder such as {chapters()[0].name}"
     if not os.path.isdir(folder):
         return "is no folder" if os.path.lexists(folder) else "is not there"
     if not os.access(folder, os.R_OK | os.X_OK):
@@ -68,8 +68,8 @@ def say_why_none(folder: Path) -> str:
     if odd := called_like_chapters(folder):
         return f"has no {example}: {readable(odd[0].name)} is the name of no chapter"
     if any(folder.glob("*.cpp")):
-        return f"has sources itself, which lie in {example}"
-    return f"has no folder such as {chapters()[0].name}"
+        return f"has sources itself, which should lie in a {example}"
+    return f"has no {example}"
 
 
 def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
