@@ -1,6 +1,7 @@
 """hint, diff, reset: the learner's copy, the hints, the solution."""
 
 import difflib
+import errno
 import re
 import shutil
 import time
@@ -97,12 +98,10 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         while kept.exists():
             kept = kept.with_name(kept.name + "+")
-        if step or has_relative_link(chapter.mine):
+        if step or has_relative_link(chapter.mine) or not moved(chapter.mine, kept):
             keep_copy(chapter.mine, kept)
-        if not step and kept.exists():
-            remove(chapter.mine)
-        elif not step:
-            chapter.mine.rename(kept)
+            if not step:
+                remove(chapter.mine)
         print(f"Yours is kept in {kept.relative_to(MINE.parent)}")
     open_chapter(chapter)
     if step is None:
@@ -125,6 +124,18 @@ def has_relative_link(folder: Path) -> bool:
     another place."""
     return any(path.is_symlink() and not path.readlink().is_absolute()
                for path in (folder, *folder.rglob("*")))
+
+
+def moved(folder: Path, kept: Path) -> bool:
+    """Move a folder, and return True; or False where it can only be copied: to another
+    disk, and in a container if it is a part of its image."""
+    try:
+        folder.rename(kept)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        return False
+    return True
 
 
 def remove(folder: Path) -> None:

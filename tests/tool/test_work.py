@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 import termios
 import time
 
@@ -70,6 +71,23 @@ def test_reset_keeps_what_a_relative_link_leads_to(tool, checkout, link):
     assert kept.read_text() == real.read_text() == "// mine\n"
     assert not mine.is_symlink() and "TODO(00.1)" in file.read_text()
     shutil.rmtree(mine)
+
+
+def test_reset_keeps_what_another_disk_is_to_have(tool, checkout):
+    tool("reset", "00")
+    kept = checkout / "my/.backup"
+    shutil.rmtree(kept)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        kept.symlink_to(folder)
+        file = checkout / "my/00_first_extension/first_extension.cpp"
+        file.write_text("// mine\n")
+        done = tool("reset", "00")
+        assert "is the starter again" in done.stdout, done
+        of_mine = kept.glob(f"*/{file.name}")
+        assert [path.read_text() for path in of_mine] == ["// mine\n"]
+        assert "TODO(00.1)" in file.read_text()
+        kept.unlink()
+    shutil.rmtree(file.parent)
 
 
 @pytest.fixture
