@@ -312,6 +312,8 @@ def test_a_linker_without_memory_is_not_the_learner_s(room):
     assert room.run("check", "00") == 0
     (room.folder / f"build/learn/tests/{solution.name}_test").unlink()  # not built
     assert room.run("list") == 0 and "1 of 1 step" in room.text
+    shutil.rmtree(room.folder / "my" / solution.name)  # the tests below begin with 01
+    shutil.rmtree(room.folder / f"build/learn/my-{solution.name}")
 
 
 def test_a_terminal_after_its_end_is_as_it_was(room):

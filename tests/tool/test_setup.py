@@ -233,7 +233,7 @@ def test_torch_root_that_is_none(workbook):
 def test_missing_programs_are_named(clone, tmp_path):
     bin = tmp_path / "bin"
     bin.mkdir()
-    for program in ("sh", "dirname", "cat", "cmp", "rm", "id", "c++", "sed"):
+    for program in ("sh", "dirname", "cat", "cmp", "rm", "id", "c++", "sed", "mkdir"):
         (bin / program).symlink_to(shutil.which(program))
     (bin / "python3").symlink_to(sys.executable)
     (clone.folder / ".venv/torch-root").unlink(missing_ok=True)
