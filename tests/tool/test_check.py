@@ -296,7 +296,7 @@ def test_crash(implementation):
 
 
 def test_what_may_be_the_machine_s_doing_is_looked_at_again(implementation, tmp_path):
-    """Without memory the system ends processes: the same files may pass later."""
+    """The system ends processes where memory lacks: the same files may pass later."""
     mine = implementation("00").copy_of(find_chapter("00").solution)
     lack = tmp_path / "lack of memory"
     lack.touch()

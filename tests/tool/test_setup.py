@@ -181,7 +181,7 @@ def test_a_build_folder_of_another_user_is_named(tmp_path):
 
 
 def test_no_line_ends_are_changed_by_git():
-    """With core.autocrlf, as from Git for Windows, sh would not read ./workbook."""
+    """Git for Windows sets core.autocrlf, and sh would not read ./workbook then."""
     done = subprocess.run(["git", "check-attr", "text", "workbook", "README.md"],
                           cwd=ROOT, text=True, capture_output=True)
     assert done.stdout == "workbook: text: unset\nREADME.md: text: unset\n"
@@ -282,7 +282,7 @@ def test_interrupted_check_leaves_no_process(implementation, program, processes)
 
 
 def test_what_an_ended_program_has_started_ends(tmp_path, monkeypatch):
-    """CMake leaves the ninja of a trial build alone when it is ended itself."""
+    """CMake is such a program: it leaves the ninja of a trial build alone."""
     monkeypatch.setenv("STARTED_BY", str(tmp_path))
     with pytest.raises(programs.Superseded):
         programs.run(["sh", "-c", "sleep 60 > /dev/null 2>&1 & wait"],
