@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from torch_stable_abi.files import printable
-from torch_stable_abi.programs import CannotRun, sentence
+from torch_stable_abi.programs import CannotRun, sentence, terminate_descendants
 
 COMMANDS = ("audit", "compare", "matrix", "port", "schemas", "trace")
 LONGEST = 4096  # characters of an argument: as many as a path may have
@@ -82,6 +82,7 @@ def run_to_status(program: str, run: Callable[[], int],
         return 2
     except KeyboardInterrupt:
         _ignore_interrupts()
+        terminate_descendants()  # of other threads: they hear of no interrupt
         print(f"\n{program}: stopped; nothing is lost", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader has gone, as in list | head -1

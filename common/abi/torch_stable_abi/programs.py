@@ -125,6 +125,19 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
     return subprocess.CompletedProcess(command, process.returncode, text)
 
 
+def terminate_descendants(seconds: float = 3) -> None:
+    """Terminate all that this process has started, in any thread, and wait for it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and (family := [
+            one for one in supervising.find_descendants(os.getpid())
+            if _is_running(one)]):
+        for one in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGTERM)
+        while time.monotonic() < end and any(map(_is_running, family)):
+            time.sleep(0.01)
+
+
 def terminate_family(process: subprocess.Popen) -> None:
     """Terminate the process and all that it has started, and wait for them: CMake, when
     it is ended, leaves the ninja of a trial build alone."""
