@@ -19,6 +19,7 @@ import textwrap
 from pathlib import Path
 
 import migration
+import names
 import pictures
 import porting
 import reports
@@ -71,6 +72,7 @@ KINDS = {
     "at_work": tables.at_work, "trace": tables.trace,
     "trace_wheels": tables.trace_wheels, "sass": tables.sass, "plot": pictures.plot,
     "gpu": tables.gpu,
+    "names": names.names,
     "migration": migration.group, "ops": migration.ops, "diff": porting.diff,
     "port": porting.table, "chapters": reports.chapter_table,
     "errors": reports.errors, "pitfalls": reports.pitfalls,

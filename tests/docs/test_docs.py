@@ -19,6 +19,7 @@ import tables
 from base.project import ROOT
 from base.sheets import chapters
 from tables import RESULTS, by_version
+from torch_stable_abi.libtorch import surface
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 IN_BOOK = [*PAGES, *sorted(ROOT.glob("chapters/*/*.md")), ROOT / "CONTRIBUTING.md",
@@ -204,6 +205,15 @@ def test_links_outside_the_book_lead_somewhere():
     for page in [ROOT / "README.md", *ROOT.glob("solutions/*/README.md")]:
         for link in re.findall(r"\]\(([^)\s#]+)", page.read_text()):
             assert ":" in link or (page.parent / link).exists(), (page, link)
+
+
+def test_every_public_name_has_a_line():
+    """A header in a new folder would be on no page."""
+    text = "".join(page.read_text() for page in PAGES if page.name.startswith("names_"))
+    anchors = re.findall(r'<a id="([^"]+)"', text)
+    names = {row["name"] for row in surface.names()}
+    assert {name.replace("::", "-") for name in names} - set(anchors) == set()
+    assert all(page.stat().st_size < 150_000 for page in PAGES)
 
 
 def test_every_part_and_every_picture_is_on_a_page():

@@ -47,6 +47,9 @@ T, S = "torch::stable::", "torch::headeronly::ScalarType::"
     ('if (n) AT_ERROR("no"); else n = 1;',  # the new macro is an if
      'if (n) { STD_TORCH_CHECK(false, "no"); } else n = 1;'),
     ("auto y = x.sum(0);", f"auto y = {T}sum(x, std::vector<int64_t>{{0}});"),
+    ("int64_t k = 6 * at::divup(n, 4) - at::internal::GRAIN_SIZE;",
+     "int64_t k = 6 * (((n) + (4) - 1) / (4)) - int64_t{32768};"),
+    ('TORCH_CHECK(n, "f(a, )");', 'STD_TORCH_CHECK(n, "f(a, )");'),
     ("out.add_(x);", f"{T}copy_(out, {T}subtract(out, x, -1.0));"),
     ("const float* p = x.data_ptr<float>();",
      "const float* p = x.const_data_ptr<float>();"),
@@ -69,6 +72,14 @@ def test_it_rewrites(port, code, wanted):
     text = port(body(code)).text
     assert wanted in text
     assert port(text).text == text  # a second time changes nothing
+
+
+def test_bare_names_where_a_space_is_opened(port):
+    text = port("using namespace at;\n" + body(
+        "Tensor y = empty_like(x);\nint device = 0, complex = device;\n"
+        "Half h = kFloat;", "const Tensor& x")).text
+    assert f"{T}Tensor y = {T}empty_like(x);\nint device = 0, complex = device;" in text
+    assert f"torch::headeronly::Half h = {S}Float;" in text
 
 
 def test_what_holds_a_tensor(port):

@@ -93,8 +93,9 @@ class Pattern:
         if mine.type in _NAMES and node.type in _NAMES and "$" not in text and \
                 not any(c.type == "template_argument_list" for c in mine.children):
             name = join_name(source, node)
-            return bool(name) and \
-                normalize(name) == normalize(join_name(self.source, mine))
+            wanted = normalize(join_name(self.source, mine))
+            return bool(name) and (normalize(name) == wanted or source.opens_space and
+                                   f"at::{name}" == wanted)
         if node.type == "parenthesized_expression" and mine.type != node.type and \
                 len(node.named_children) == 1:
             node = node.named_children[0]

@@ -73,8 +73,6 @@ class Rewriter:
         self.table = read_table()
         self.findings: list[Finding] = []
         self.removed = 0
-        self.spaces = re.search(rb"using\s+namespace\s+(at|torch|c10)\s*;|"
-                                rb"namespace\s+(at|torch)\s*\{", source.text)
         self.in_error = False
         self.own_macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)",
                                          source.text.decode(errors="replace")))
@@ -156,19 +154,21 @@ class Rewriter:
             if quoted:
                 text = " ".join(self.source.text_of(match.holes[quoted]).split())
                 return text.replace("\\", "\\\\").replace('"', '\\"')
-            if found[0].startswith("$$") or name in match.rest:
+            if name in match.rest:
                 return ", ".join(map(self._emit, match.rest[name])) + after
             text = self._emit(match.holes[name])
             if name in match.pointees:
                 return f"{text}->" if after == "." else f"*{text}{after}"
             return text + after
-        text = re.sub(r"\$\$?(?P<name>[a-z]\w*)(?P<after>\.?)|\$`(?P<quoted>\w+)`",
+        for name, nodes in match.rest.items():
+            if not nodes:  # the comma before it goes as well
+                rewrite = re.sub(rf",\s*\$\${name}\b", "", rewrite)
+        return re.sub(r"\$\$?(?P<name>[a-z]\w*)(?P<after>\.?)|\$`(?P<quoted>\w+)`",
                       replace, rewrite)
-        return re.sub(r",\s*(?=[)}])", "", text)
 
     def _emit_name(self, node: Node) -> str:
         name = join_name(self.source, node)
-        pattern, length = self._find_name(name)
+        pattern, length = self._find_name(node, name)
         if name.endswith("::optional") and "string_view" in self.source.text_of(node):
             self._name(node, YOURS, "", self.table.rows["an optional string argument"])
         if pattern is None:
@@ -181,10 +181,13 @@ class Rewriter:
         self._name(node, DONE, "", pattern.row)
         return pattern.rewrite + self._emit_tail(node, end)
 
-    def _find_name(self, name: str) -> tuple[Pattern | None, int]:
+    def _find_name(self, node: Node, name: str) -> tuple[Pattern | None, int]:
         """Return the pattern of a name, or of the longest space or class that it is in;
-        and how many parts of the name that is."""
-        if "::" not in name and self.spaces and \
+        and how many parts of the name that is. Where a space is opened, a bare name is
+        of it if it looks like a type, a constant or a function."""
+        if "::" not in name and self.source.opens_space and (
+                re.match(r"k?[A-Z]", name) or node.parent is not None and
+                node.parent.type == "call_expression") and \
                 (found := self.table.find_name(f"at::{name}")):
             return found, 1
         parts = name.split("::")
@@ -285,6 +288,10 @@ class Rewriter:
     def _look_at_name(self, node: Node, name: str) -> None:
         """Name what is of the old API and has no row."""
         short = normalize(name)
+        if self.source.opens_space and schemas_of(name) and \
+                name not in self.known.functions and node.parent is not None and \
+                node.parent.type == "call_expression":
+            short = f"at::{name}"
         if short.startswith("at::"):
             if name in headers_of_names():
                 return  # such as c10::irange

@@ -42,6 +42,10 @@ class Source:
         self.text = text
         self.path = path
         self.first_line = first_line
+        # Whether names of at:: may stand bare.
+        self.opens_space = bool(re.search(
+            rb"using\s+namespace\s+(at|torch|c10)\s*;|namespace\s+(at|torch)\s*\{",
+            text))
         self.root = _PARSER.parse(mask(text) if parsed is None else parsed).root_node
 
     def text_of(self, node: Node) -> str:

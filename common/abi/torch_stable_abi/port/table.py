@@ -38,6 +38,8 @@ class Table:
         if key.startswith("AT_DISPATCH_") and key not in self.nodes:
             self._add_dispatch(key.removesuffix("("))
         yield from self.nodes.get(key, ())
+        if source.opens_space:
+            yield from self.nodes.get(f"at::{key}", ())
         if key != node.type:
             yield from self.nodes.get(node.type, ())
 
