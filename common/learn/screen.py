@@ -89,9 +89,10 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         return
     print(bold(f"{title}: ") +
           paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))
-    if verdict.sentence and not (kind == "test" and verdict.message):
-        print(wrap(verdict.sentence))  # of the step; what was found says more
-    for line in verdict.message:
+    lines = list(verdict.message)
+    if verdict.sentence:  # the step's: what was found says more
+        lines.insert(1 if kind == "test" else 0, verdict.sentence)
+    for line in lines:
         # A compiler's caret lines keep their columns; the rest is folded.
         # So do the lines of a drawing, which follow a first one.
         first, *drawn = line.splitlines() or [""]

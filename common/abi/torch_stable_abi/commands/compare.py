@@ -71,6 +71,8 @@ def execute(library: str, cases: str, folder: Path, seconds: int) -> None:
         [sys.executable, runner, named, Path(cases).resolve(), folder, seconds],
         title=f"Running {Path(library).name}", env=environment_of_user())
     if done.returncode:
+        if "No module named 'torch'" in done.stdout:
+            raise CannotRun("compare needs torch beside this tool: pip install torch")
         last = done.stdout.strip().splitlines()[-1:] or ["it says nothing"]
         raise CannotRun(f"{library}: {last[0]}")
 
