@@ -15,7 +15,7 @@ from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun
 
 COMMANDS = {
-    "learn": ["check", "hint", "diff", "reset", "debug", "py", "demo",
+    "learn": ["check", "hint", "diff", "mistakes", "reset", "debug", "py", "demo",
               "list", "tour"],
     "build your own": ["new", "port", "compare", "schemas", "audit", "matrix",
                        "trace"],

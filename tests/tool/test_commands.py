@@ -35,6 +35,7 @@ RUNS = {
               "all 7 steps pass"),
     "hint": (["01.1"], "hint 1 of"),
     "diff": (["01.2"], "--- yours/"),
+    "mistakes": (["01.5", "--all"], "01.5 "),
     "reset": (["01.2"], "is the starter's again"),
     "debug": (["01.2"], "value = "),
     "py": (["01"], "torch.ops.wb01"),
