@@ -14,8 +14,8 @@ def is_done(chapter: Chapter) -> bool:
 
 
 def current_chapter() -> Chapter | None:
-    """Return the chapter that was opened or checked last, or the one after it if all of
-    it passes; None if that was the last one."""
+    """Return the chapter that was opened, saved or checked last, or the one after it if
+    all of it passes; None if that was the last one."""
     refuse_odd_folder(MINE)
     begun = [c for c in chapters() if c.mine.exists()]
     last = max(begun, default=chapters()[0],  # a copy has one time for all

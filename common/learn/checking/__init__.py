@@ -283,10 +283,10 @@ def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
 
 
 def find_time_of_use(chapter: Chapter) -> float:
-    """Return when the learner's copy was checked last, or opened since."""
+    """Return when the learner's copy was opened, saved or checked last."""
     verdict = implementation_build(chapter.mine) / "verdict.json"
-    return max(path.stat().st_mtime for path in (verdict, chapter.mine)
-               if path.exists())
+    times = [path.stat().st_mtime for path in (verdict, chapter.mine) if path.exists()]
+    return max(times + [time / 1e9 for time in times_saved(chapter.mine).values()])
 
 
 def was_checked(chapter: Chapter) -> bool:
