@@ -207,29 +207,60 @@ def test_what_is_absent_is_in_no_c_header():
                 row["what"]
 
 
-@pytest.mark.full
-def test_port_names_what_does_not_compile(headers):
-    """The newest headers take each unstable half, as `port` leaves it, in which it
-    names nothing."""
+def port(code: str) -> tuple[str, list[int]]:
+    """Return what `port` makes of a source, and the lines that it leaves."""
     install("port")
     from torch_stable_abi.port.rewriting import Rewriter
     from torch_stable_abi.port.syntax import Source
     from torch_stable_abi.port.types import Types
+    source = Source(code.encode())
+    ported = Rewriter(source, Types(source, []))
+    return ported.rewrite(), [one.line for one in ported.findings
+                              if one.kind not in ("done", "differs")]
+
+
+@pytest.mark.full
+def test_port_names_what_does_not_compile(headers):
+    """The newest headers take each unstable half, as `port` leaves it, in which it
+    names nothing."""
     code = unstable_code(HOST)
     row_of, row = {}, None
     for number, line in enumerate(code.splitlines(), 1):
         if begin := re.match(r'#line 1 "row_(\d+)"', line):
             row = int(begin[1])
         row_of[number] = row
-    source = Source(code.encode())
-    ported = Rewriter(source, Types(source, []))
-    named = {row_of[one.line] for one in ported.findings
-             if one.kind not in ("done", "differs")}
-    said = snippets.compile(ported.text, headers[max(headers)], f"2.{max(headers)}",
+    text, lines = port(code)
+    named = {row_of[line] for line in lines}
+    said = snippets.compile(text, headers[max(headers)], f"2.{max(headers)}",
                             "-fsyntax-only")
     refused = {int(n) for n in re.findall(r"^row_(\d+):\d+:\d+: error", said, re.M)}
     assert [HOST[i]["what"] for i in refused - named] == []
     assert len(set(range(len(HOST))) - named) > len(HOST) / 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("code", [
+    *(row["unstable"] for row in DEVICE),
+    "void f(const at::Tensor& x) {\n  const at::cuda::CUDAGuard guard(x.device());\n"
+    "  auto stream = at::cuda::getCurrentCUDAStream();\n"
+    "  AT_CUDA_CHECK(cudaStreamSynchronize(stream.stream()));\n}\n"])
+def test_port_of_device_code(code, headers, tmp_path):
+    if nvcc.find() is None:
+        pytest.skip("no nvcc: ./workbook nvcc --fetch")
+    text, lines = port(code)
+    said = device_code(
+        text, headers[max(headers)], tmp_path / "ported.cu", "-DUSE_CUDA",
+        f"-DTORCH_TARGET_VERSION={snippets.pack_version('2.10')}")
+    assert said == "" or lines, text + said
+
+
+@pytest.mark.full
+def test_a_check_names_its_place_in_every_version(headers):
+    for root in headers.values():
+        text = (root / "include/torch/headeronly/util/Exception.h").read_text()
+        macro = text.partition("#define STD_TORCH_CHECK(")[2].partition("\n\n")[0]
+        assert [word for word in ("__func__", "__FILE__", "__LINE__")
+                if word not in macro] == []
 
 
 def device_code(code: str, torch: Path, file: Path, *options) -> str:

@@ -116,6 +116,18 @@ def test_a_library_is_the_same_as_itself(folder):
     assert "9 the same, 1 differ" in done.stdout  # the wrong case
 
 
+def test_modules(folder):
+    """Their folders are not on the path otherwise."""
+    for name, value in (("old", 1), ("new", 2)):
+        (folder / name).mkdir()
+        (folder / name / "ours.py").write_text(f"def go(x): return x + {value}\n")
+    (folder / "of_modules.py").write_text(
+        "import torch\ndef case_go(ours): return ours.go, torch.ones(2)\n")
+    done = compare(folder, "old:ours", "new:ours", "of_modules.py")
+    assert done.returncode == 1, done.stderr
+    assert "2 of 2 values differ, by 1 at most" in done.stdout
+
+
 def test_what_cannot_be_loaded(folder):
     assert "there is no file none.so" in compare(folder, "none.so", "old.so",
                                                  "cases.py").stderr

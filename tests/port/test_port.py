@@ -4,11 +4,13 @@ import json
 import random
 import re
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from base.project import ROOT
 from base.requirements import install
+from torch_stable_abi.files import write_file
 from torch_stable_abi.migration import ROWS
 
 
@@ -22,7 +24,8 @@ def port():
 
     def port(text):
         source = Source(text.encode())
-        return Rewriter(source, Types(source, []))
+        rewriter = Rewriter(source, Types(source, []))
+        return SimpleNamespace(text=rewriter.rewrite(), findings=rewriter.findings)
     return port
 
 
@@ -99,10 +102,29 @@ def test_it_leaves(port, code):
     assert port(text).text == text
 
 
-def test_unknown_is_named_and_not_rewritten(port):
-    ported = port("template <class T> void f(T x) { g(x.contiguous()); }\n")
+@pytest.mark.parametrize("code", [
+    "template <class T> void f(T x) { g(x.contiguous()); }\n",
+    "void h(at::Half x); void h(torch::stable::Tensor x);\n"  # of another's x
+    "void A::f() { g(x.contiguous()); }\n"])
+def test_unknown_is_named_and_not_rewritten(port, code):
+    ported = port(code)
     assert "g(x.contiguous())" in ported.text
-    assert [(one.kind, one.line) for one in ported.findings] == [("unknown", 1)]
+    assert [one.line for one in ported.findings if one.kind == "unknown"] == [
+        code.count("\n")]
+
+
+@pytest.mark.parametrize("alias", ["using T1 = at::Tensor;", "typedef at::Tensor T1;"])
+def test_other_names_of_a_tensor(port, alias):
+    text = port(f"{alias}\nvoid f(const T1& x) {{ g(x.contiguous()); }}\n").text
+    assert f"g({T}contiguous(x))" in text
+
+
+def test_macros_of_what_is_included(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "own.h").write_text("#define TORCH_OWN 1\n")
+    (tmp_path / "a.cpp").write_text('#include "own.h"\nint a = TORCH_OWN;\n')
+    files, _ = porting.port([str(tmp_path / "a.cpp")])
+    assert files[0].findings == []
 
 
 @pytest.mark.parametrize("code, what", [
@@ -150,7 +172,7 @@ def test_other_encodings_and_ends_of_lines(tmp_path, port):
     file = tmp_path / "a.cpp"
     file.write_bytes(b"// \xe9\r\n#include <c10/util/Half.h>\r\nat::Half a;\r\n")
     files, _ = porting.port([str(file)])
-    porting.write(file, files[0].new)
+    write_file(file, files[0].new)
     assert file.read_bytes() == (
         b"// \xe9\r\n#include <torch/headeronly/util/Half.h>\r\n"
         b"torch::headeronly::Half a;\r\n")

@@ -131,23 +131,27 @@ def terminate_descendants(seconds: float = 3) -> None:
     while time.monotonic() < end and (family := [
             one for one in supervising.find_descendants(os.getpid())
             if _is_running(one)]):
-        for one in family:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGTERM)
-        while time.monotonic() < end and any(map(_is_running, family)):
-            time.sleep(0.01)
+        _terminate(family)
+        _wait_for(family, end)
 
 
 def terminate_family(process: subprocess.Popen) -> None:
     """Terminate the process and all that it has started, and wait for them: CMake, when
     it is ended, leaves the ninja of a trial build alone."""
     family = list(supervising.find_descendants(process.pid))
-    for one in (process.pid, *family):  # ninja deletes what is half made
+    _terminate([process.pid, *family])
+    process.communicate()
+    _wait_for(family, time.monotonic() + 1)
+
+
+def _terminate(processes: list[int]) -> None:
+    for one in processes:  # by a signal after which ninja deletes what is half made
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGTERM)
-    process.communicate()
-    end = time.monotonic() + 1
-    while time.monotonic() < end and any(map(_is_running, family)):
+
+
+def _wait_for(processes: list[int], end: float) -> None:
+    while time.monotonic() < end and any(map(_is_running, processes)):
         time.sleep(0.01)
 
 

@@ -84,8 +84,8 @@ class Verdict:
 
     @property
     def repeats(self) -> bool:
-        """Whether the same files give it again. The machine may have had a part in what
-        ended a build or a process: its memory, its limits, its load."""
+        """Says whether the same files give this verdict again. Where a build or a
+        process was ended, the machine may be the cause: its memory, limits, load."""
         return self.kind in (PASS, "todo", "test", "sanitizer", "leak")
 
     def passed_up_to(self, step: str) -> bool:

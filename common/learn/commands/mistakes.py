@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not shown:
         raise CannotRun(f"{wanted[0]} is not done yet, and its mistakes would tell "
                         "how; --all shows them")
+    print("The lines with - are the solution's, those with + the mistake.\n")
     for id in shown:
         show(chapter, id)
     return 0

@@ -67,15 +67,12 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
         _check_schemas(found, report)
         _check_twice(found, report)
         _check_kernels(library, found, report)
-    refused = sorted(op.schema for op in found.ops if not schema.find_fault(op.schema)
-                     and schema.is_refused_by_compile(op.schema))
-    if refused:
+    right = sorted(op.schema for op in found.ops if not schema.find_fault(op.schema))
+    if refused := list(filter(schema.is_refused_by_compile, right)):
         report.add("refused-by-compile", WARN, "torch.compile refuses an op that "
                    "returns an argument, or that writes to one and returns anything "
                    f"but new tensors: {refused[0]}", refused)
-    dropped = sorted(op.schema for op in found.ops if not schema.find_fault(op.schema)
-                     and schema.is_dropped_by_compile(op.schema))
-    if dropped:
+    if dropped := list(filter(schema.is_dropped_by_compile, right)):
         report.add("dropped-by-compile", WARN, "torch.compile leaves out each call of "
                    "an op that, by its schema, returns nothing and writes to nothing: "
                    f"{dropped[0]}. Tensor(a!) marks what is written to", dropped)

@@ -9,6 +9,7 @@ arguments after the call, version counters, gradients, warnings."""
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -61,15 +62,21 @@ def compare(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
 def execute(library: str, cases: str, folder: Path, seconds: int) -> None:
     """Run the cases with a library."""
-    import torch_stable_abi.compare as room
+    import torch_stable_abi as package
     folder.mkdir()
-    runner = Path(room.__file__).with_name("running.py")
-    if library.endswith(".so") and not Path(library).is_file():
-        raise CannotRun(f"there is no file {library}")
-    named = str(Path(library).resolve()) if library.endswith(".so") else library
+    place, _, named = library.rpartition(":")
+    if library.endswith(".so"):
+        if not Path(library).is_file():
+            raise CannotRun(f"there is no file {library}")
+        place, named = "", str(Path(library).resolve())
+    env = environment_of_user()
+    paths = [place, str(Path(cases).resolve().parent), env.get("PYTHONPATH", ""),
+             str(Path(package.__file__).parents[1])]
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = programs.run(
-        [sys.executable, runner, named, Path(cases).resolve(), folder, seconds],
-        title=f"Running {Path(library).name}", env=environment_of_user())
+        [sys.executable, "-m", "torch_stable_abi.compare.running", named,
+         Path(cases).resolve(), folder, seconds],
+        title=f"Running {Path(library).name}", env=env)
     if done.returncode:
         if "No module named 'torch'" in done.stdout:
             raise CannotRun("compare needs torch beside this tool: pip install torch")

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from torch_stable_abi.cli import positive
+from torch_stable_abi.files import write_file
 from torch_stable_abi.programs import CannotRun
 
 
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_unsaved([one.path for one in files if one.old != one.new])
         for one in files:
             if one.old != one.new:
-                porting.write(one.path, one.new)
+                write_file(one.path.resolve(), one.new)  # a link stays one
     elif arguments.to:
         porting.write_copies(files, arguments.sources, Path(arguments.to))
     left = sum(one.count(*report.LEFT) for one in files)

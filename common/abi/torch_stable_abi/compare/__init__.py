@@ -1,1 +1,1 @@
-"""compare: whether two libraries do the same."""
+"""compare: tells whether two libraries do the same."""

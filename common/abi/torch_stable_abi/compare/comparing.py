@@ -1,4 +1,4 @@
-"""Says how what two libraries did differs."""
+"""Says what differs between the results of two libraries."""
 
 import re
 from pathlib import Path

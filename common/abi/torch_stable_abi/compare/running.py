@@ -4,7 +4,7 @@
 
 FOLDER gets a file CASE.pt for each case, with what was seen: {"error": [type, text]},
 or values, arguments after the call, their versions, gradients, warnings. A library is
-an .so, a module, or FOLDER:MODULE."""
+an .so, or a module that Python finds."""
 
 import importlib
 import importlib.util
@@ -19,16 +19,15 @@ from types import ModuleType
 
 import torch
 
+from torch_stable_abi.programs import name_signal
+
 
 def load(library: str) -> object:
     """Return what the cases call: torch.ops for an .so, or else the module."""
     if library.endswith(".so"):
         torch.ops.load_library(library)
         return torch.ops
-    folder, _, module = library.rpartition(":")
-    if folder:
-        sys.path.insert(0, folder)
-    return importlib.import_module(module)
+    return importlib.import_module(library)
 
 
 def read_cases(path: str) -> dict:
@@ -36,7 +35,6 @@ def read_cases(path: str) -> dict:
     spec = importlib.util.spec_from_file_location("cases", path)
     assert spec and spec.loader
     module: ModuleType = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(Path(path).resolve().parent))
     spec.loader.exec_module(module)
     return {name.removeprefix("case_"): function
             for name, function in vars(module).items()
@@ -68,7 +66,7 @@ def describe(value: object) -> object:
 
 
 def run_case(function, library: object) -> dict:
-    """Return what a case does: it names what is called, and with what."""
+    """Call what a case names, with its arguments, and return what was seen."""
     torch.manual_seed(0)
     called, *arguments = function(library)
     keywords = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
@@ -121,7 +119,7 @@ def run_apart(function, library: object, file: Path, seconds: float) -> str:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            return "" if code == 0 else f"was ended by {signal.Signals(-code).name}" \
+            return "" if code == 0 else f"was ended by {name_signal(-code)}" \
                 if code < 0 else f"exited with {code}"
         time.sleep(0.005)
     os.killpg(process, signal.SIGKILL)

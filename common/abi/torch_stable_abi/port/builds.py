@@ -1,5 +1,5 @@
-"""What a port changes in a build and in Python: read line by line, and listed. Nothing
-of it is rewritten."""
+"""Lists what a port changes in a build and in Python, line by line. It rewrites nothing
+there."""
 
 import re
 from pathlib import Path

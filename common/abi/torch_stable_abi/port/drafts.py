@@ -1,4 +1,4 @@
-"""Drafts of schemas and registrations, from PYBIND11_MODULE and from m.def(name, &f). A
+"""Drafts schemas and registrations, from PYBIND11_MODULE and from m.def(name, &f). A
 person decides the marks: whether a tensor is written to is in the kernel."""
 
 import re
@@ -9,12 +9,16 @@ from tree_sitter import Node
 from torch_stable_abi.port.syntax import Source, field, join_name, walk
 from torch_stable_abi.port.types import OPTIONAL, TENSOR, TENSORS, read_type
 
-_PLAIN = ((r"bool", "bool"), (r"(c10|at|torch)::SymInt", "SymInt"),
-          (r"double|float", "float"), (r"(c10|at|torch)::ScalarType|torch::Dtype",
-                                       "ScalarType"),
-          (r"(std::)?string(_view)?|(c10|std)::string_view|(const)?char\*", "str"),
-          (r"(c10|at|torch)::Device", "Device"),
-          (r"u?int(8|16|32|64)?(_t)?|long(long)?|size_t|unsigned(int)?", "int"))
+# C++ without const, & and spaces; the type in a schema.
+_PLAIN = (
+    (r"bool", "bool"),
+    (r"double|float", "float"),
+    (r"u?int(8|16|32|64)?(_t)?|long(long)?|short|size_t|unsigned(int)?", "int"),
+    (r"(c10|at|torch)::SymInt", "SymInt"),
+    (r"(std::)?string(_view)?|(c10|std)::string_view|(const)?char\*", "str"),
+    (r"(c10|at|torch)::ScalarType|torch::Dtype", "ScalarType"),
+    (r"(c10|at|torch)::Device", "Device"))
+_CROSSING = {"float": "double", "int": "int64_t"}  # of these, what TORCH_BOX reads
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,10 @@ def _draft_schema(name: str, function: str, known: tuple[Source, Node, Node],
                                     letter)
         if mark:
             marks.append(f"{called}: {mark}")
-        if wide := _wide(source.text_of(type) if type else ""):
-            marks.append(f"{called}: make it {wide} in C++; TORCH_BOX takes the narrow "
-                         "type and reads a part of the slot")
+        plain = re.sub(r"\bconst\b|[&\s]", "", source.text_of(type) if type else "")
+        if plain != (wide := _CROSSING.get(schema, plain)):
+            marks.append(f"{called}: in a slot it is {wide}; TORCH_BOX takes {plain} "
+                         "too, and reads other bits")
         parts.append(f"{schema} {called}" + (f"={_value(value)}" if value else ""))
     result = field(node, "type")
     returns, mark = _returns(source.text_of(result) if result else "void")
@@ -131,14 +136,6 @@ def _schema_type(text: str, written: bool, letter) -> tuple[str, str]:
     if plain.endswith("IntArrayRef"):
         return "int[]", ""
     return "???", f"{text} has no type in a schema that is known here"
-
-
-def _wide(text: str) -> str:
-    """Return the type that crosses for a narrow one, or ""."""
-    plain = re.sub(r"\bconst\b|[&\s]", "", text)
-    return "double" if plain == "float" else "int64_t" if re.fullmatch(
-        r"u?int(8|16|32)?(_t)?|uint64_t|long(long)?|size_t|unsigned(int)?|short",
-        plain) else ""
 
 
 def _returns(text: str) -> tuple[str, str]:

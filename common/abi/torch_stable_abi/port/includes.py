@@ -1,40 +1,52 @@
-"""The includes of a source: those of the unstable API go; by what is used come those of
-the stable ABI, of CUDA and of C++, which the old ones had brought along."""
+"""Puts the includes into a source that its code wants: those of the stable ABI, and
+those of CUDA and of C++ that the old ones had brought along."""
 
 import re
 
 from torch_stable_abi.port.table import headers_of_names
 
-STABLE = re.compile(r"torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/")
-UNSTABLE = re.compile(r"(ATen|c10|torch|pybind11|caffe2)/")
 # Of C++: what a name needs. ATen.h brings all of these.
 STANDARD = {
-    "algorithm": r"std::(max|min|sort|stable_sort|fill|fill_n|copy|copy_n|find|find_if|"
-                 r"any_of|all_of|none_of|transform|reverse|unique|lower_bound|"
-                 r"upper_bound|clamp|swap_ranges|iter_swap|shuffle|nth_element)\b",
-    "array": r"std::array\b", "atomic": r"std::atomic\b", "cmath":
-    r"std::(sqrt|exp|log|pow|abs|floor|ceil|isnan|isinf|round|fabs|tanh|log2|exp2)\b",
+    "algorithm":
+        r"std::(max|min|sort|stable_sort|fill|fill_n|copy|copy_n|find|"
+        r"find_if|any_of|all_of|none_of|transform|reverse|unique|"
+        r"lower_bound|upper_bound|clamp|swap_ranges|iter_swap|shuffle|"
+        r"nth_element)\b",
+    "array": r"std::array\b",
+    "atomic": r"std::atomic\b",
+    "cmath":
+        r"std::(sqrt|exp|log|pow|abs|floor|ceil|isnan|isinf|round|fabs|tanh|"
+        r"log2|exp2)\b",
     "cstdint": r"\bu?int(8|16|32|64)_t\b",
     "cstring": r"\b(std::)?mem(set|cpy|move|cmp)\(",
     "functional": r"std::(function|hash|less|greater|plus)\b",
-    "iostream": r"std::(cout|cerr)\b", "limits": r"std::numeric_limits\b",
-    "map": r"std::map\b", "memory": r"std::(unique_ptr|shared_ptr|make_unique|"
-    r"make_shared)\b", "mutex": r"std::(mutex|lock_guard|unique_lock|call_once|"
-    r"once_flag)\b", "numeric": r"std::(accumulate|iota|partial_sum|gcd)\b",
+    "iostream": r"std::(cout|cerr)\b",
+    "limits": r"std::numeric_limits\b",
+    "map": r"std::map\b",
+    "memory": r"std::(unique_ptr|shared_ptr|make_unique|make_shared)\b",
+    "mutex": r"std::(mutex|lock_guard|unique_lock|call_once|once_flag)\b",
+    "numeric": r"std::(accumulate|iota|partial_sum|gcd)\b",
     "optional": r"std::(optional|nullopt|make_optional)\b",
-    "queue": r"std::(queue|priority_queue)\b", "random":
-    r"std::(mt19937|uniform_\w+_distribution|random_device)\b",
-    "set": r"std::(multi)?set\b", "sstream": r"std::[io]?stringstream\b",
+    "queue": r"std::(queue|priority_queue)\b",
+    "random": r"std::(mt19937|uniform_\w+_distribution|random_device)\b",
+    "set": r"std::(multi)?set\b",
+    "sstream": r"std::[io]?stringstream\b",
     "stdexcept": r"std::(runtime_error|invalid_argument|out_of_range|logic_error)\b",
-    "string": r"std::(string|to_string)\b", "string_view": r"std::string_view\b",
-    "thread": r"std::thread\b", "tuple": r"std::(tuple|make_tuple|tie|get)\b",
-    "type_traits": r"std::(is_same|conditional|enable_if|decay|is_floating_point|"
-    r"is_integral)(_[vt])?\b", "unordered_map": r"std::unordered_map\b",
+    "string": r"std::(string|to_string)\b",
+    "string_view": r"std::string_view\b",
+    "thread": r"std::thread\b",
+    "tuple": r"std::(tuple|make_tuple|tie|get)\b",
+    "type_traits":
+        r"std::(is_same|conditional|enable_if|decay|is_floating_point|"
+        r"is_integral)(_[vt])?\b",
+    "unordered_map": r"std::unordered_map\b",
     "unordered_set": r"std::unordered_set\b",
     "utility": r"std::(move|pair|forward|swap|make_pair|exchange)\b",
     "vector": r"std::vector\b",
-    "cuda_runtime.h": r"\bcuda(Stream_t|Error_t|Get\w+|Memcpy\w*|Memset\w*|"
-    r"Func\w+|Launch\w+|Device\w+|Occupancy\w+|Event\w+)\b"}
+    "cuda_runtime.h":
+        r"\bcuda(Stream_t|Error_t|Get\w+|Memcpy\w*|Memset\w*|Func\w+|"
+        r"Launch\w+|Device\w+|Occupancy\w+|Event\w+)\b",
+}
 _TOKEN = re.compile(
     r"(?:torch|c10|at)(?:::\w+)+|\b[A-Z][A-Z0-9]+_[A-Z0-9_]+\b|\b(?:aoti|aten)_\w+|"
     r"\btorch_(?!stable|headeronly)\w+|\bgpuAtomic\w+|\bStableIValue\b|\bAtenTensorHandle\b")

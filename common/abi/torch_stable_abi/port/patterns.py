@@ -51,12 +51,11 @@ def normalize(name: str) -> str:
 
 @dataclass
 class Match:
-    """What the holes of a pattern hold."""
+    """Holds what the holes of a pattern have matched."""
     holes: dict[str, Node] = new_field(default_factory=dict)
     rest: dict[str, list[Node]] = new_field(default_factory=dict)
     pointees: set[str] = new_field(default_factory=set)  # optionals used by ->
     unknown: list[str] = new_field(default_factory=list)  # holes of unknown type
-    inlined: list[Node] = new_field(default_factory=list)  # variables of options
 
 
 class Pattern:
@@ -125,7 +124,6 @@ class Pattern:
             return False
         if value.type in ("argument_list", "initializer_list"):
             return False
-        match.inlined.append(node)
         return self._match(mine, source, value, known, match)
 
     def _match_method(self, mine: Node, source: Source, node: Node,

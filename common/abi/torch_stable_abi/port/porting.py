@@ -1,9 +1,9 @@
 """Ports files: reads them, rewrites them, and writes the results."""
 
-import os
 import sys
 from pathlib import Path
 
+from torch_stable_abi.files import write_file
 from torch_stable_abi.port import builds
 from torch_stable_abi.port.drafts import Draft, draft_registrations
 from torch_stable_abi.port.report import Ported
@@ -26,14 +26,14 @@ def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
             try:
                 source, known = reader.read(path)
                 rewriter = Rewriter(source, known)
+                new = rewriter.rewrite()
             except RecursionError:
                 text = _decode(path.read_bytes())
                 files.append(Ported(path, text, text, [Finding(
                     1, UNKNOWN, path.name, None, "its code is nested too deep")]))
                 continue
             sources.append(source)
-            files.append(Ported(path, _decode(source.text), rewriter.text,
-                                rewriter.findings))
+            files.append(Ported(path, _decode(source.text), new, rewriter.findings))
         elif builds.is_build(path) and (found := builds.read_build(path)):
             text = path.read_text(errors="replace")
             files.append(Ported(path, text, text, found))
@@ -42,15 +42,6 @@ def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
 
 def _decode(text: bytes) -> str:
     return text.decode(errors="surrogateescape")
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all. A link stays one."""
-    path = path.resolve()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(text.encode(errors="surrogateescape"))
-    part.chmod(path.stat().st_mode if path.exists() else 0o644)
-    part.replace(path)
 
 
 def write_copies(files: list[Ported], given: list[str], folder: Path) -> None:
@@ -64,4 +55,4 @@ def write_copies(files: list[Ported], given: list[str], folder: Path) -> None:
         if path.exists():
             raise CannotRun(f"{path} exists: --to writes over nothing")
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, one.new)
+        write_file(path, one.new)

@@ -14,6 +14,7 @@ from torch_stable_abi.port import includes, types
 from torch_stable_abi.port.patterns import Match, Pattern, normalize
 from torch_stable_abi.port.syntax import (
     NAMES,
+    OLD_HEADER,
     Source,
     above,
     field,
@@ -65,21 +66,24 @@ class Finding:
 
 
 class Rewriter:
-    """Rewrites one source. `text` is the result, `findings` what is to be said."""
+    """Rewrites one source, and keeps in `findings` what is to be said."""
 
-    def __init__(self, source: Source, known: Types) -> None:
+    def __init__(self, source: Source, known: Types,
+                 findings: list[Finding] | None = None, names_alone: bool = False
+                 ) -> None:
+        """Rewrite names alone where the parser does not know the code."""
         self.source = source
         self.known = known
         self.table = read_table()
-        self.findings: list[Finding] = []
+        self.findings: list[Finding] = [] if findings is None else findings
         self.removed = 0
-        self.in_error = False
-        self.own_macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)",
-                                         source.text.decode(errors="replace")))
-        before, root = source.text.decode(errors="surrogateescape"), source.root
+        self.in_error = names_alone
+
+    def rewrite(self) -> str:
+        root, size = self.source.root, len(self.source.text)
         text = self._raw(0, root.start_byte) + self._emit(root) + \
-            self._raw(root.end_byte, len(source.text))
-        self.text = before if text == before else self._finish(text)
+            self._raw(root.end_byte, size)
+        return text if text == self._raw(0, size) else self._finish(text)
 
     # --- what is written ----------------------------------------------------------
 
@@ -220,8 +224,7 @@ class Rewriter:
         path = path.split()[0].strip('<>"') if path else ""
         if path.startswith("pybind11/"):
             self._leave(node, self.table.rows["pybind11"])
-        if path.startswith("pybind11/") or includes.STABLE.match(path) or \
-                not includes.UNSTABLE.match(path):
+        if not OLD_HEADER.match(path):
             return self.source.text_of(node)
         self.removed += 1
         self.findings.append(Finding(self.source.line_of(node), DONE, f"<{path}>"))
@@ -237,12 +240,9 @@ class Rewriter:
         inner = Source(head + body.encode(errors="surrogateescape") + tail,
                        self.source.path, value.start_point[0] + self.source.first_line,
                        head + _plain(body).encode(errors="surrogateescape") + tail)
-        rewriter = Rewriter.__new__(Rewriter)
-        rewriter.__dict__.update(self.__dict__)
-        rewriter.source, rewriter.known = inner, Types(inner, [])
-        rewriter.known.functions = self.known.functions
-        rewriter.in_error = inner.root.has_error  # then names alone are rewritten
-        written = rewriter._emit(inner.root)[len(head):-2]
+        rewriter = Rewriter(inner, Types(inner, [self.known]), self.findings,
+                            inner.root.has_error)
+        written = rewriter._emit(inner.root)[len(head):-len(tail)]
         if inner.root.has_error and _mentions_old_names(written):
             self._name(node, UNKNOWN, "the body of a macro that does not stand by "
                        "itself")
@@ -305,7 +305,7 @@ class Rewriter:
                     arguments.named_children if arguments else [])) or
                        f"no row of the table knows it{more}")
         elif _MACRO.fullmatch(name) and name not in headers_of_names() and \
-                name not in self.own_macros and name != "TORCH_EXTENSION_NAME":
+                name not in self.known.macros and name != "TORCH_EXTENSION_NAME":
             self._name(node, YOURS, "no row of the table knows this macro")
 
     def _look_at_message(self, match: Match) -> None:

@@ -1,7 +1,8 @@
-"""The sources that are named, and what they include by quotes."""
+"""Lists the sources that are named, and reads them and what they include by quotes."""
 
 from pathlib import Path
 
+from torch_stable_abi.files import refuse_special
 from torch_stable_abi.port.syntax import SOURCES, Source
 from torch_stable_abi.port.types import Types
 from torch_stable_abi.programs import CannotRun
@@ -14,6 +15,7 @@ def list_sources(given: list[str]) -> list[Path]:
     found: list[Path] = []
     for name in given:
         path = Path(name)
+        refuse_special(path)
         if path.is_dir():
             found += sorted(p for p in path.rglob("*") if p.is_file() and
                             not any(part.startswith(".") or part == "build"

@@ -1,6 +1,6 @@
-"""Sources as trees, by tree-sitter's grammar of CUDA, which C++ is a part of. It needs
-no headers, so that a source that is half ported, or of a machine with a GPU, is read as
-well. Positions are bytes."""
+"""Reads sources as trees, with tree-sitter's grammar of CUDA, which C++ is a part of.
+It needs no headers, so that a source that is half ported, or of a machine with a GPU,
+is read as well. Positions are bytes."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,9 @@ except ImportError as error:
         "  pip install 'torch-stable-abi[port]'") from error
 
 _PARSER = Parser(Language(tree_sitter_cuda.language()))
+# Headers of the unstable API.
+OLD_HEADER = re.compile(r"(?!torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/)"
+                        r"(ATen|c10|torch|caffe2)/")
 SOURCES = (".cpp", ".cc", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".inl")
 NAMES = ("identifier", "type_identifier", "namespace_identifier", "field_identifier")
 

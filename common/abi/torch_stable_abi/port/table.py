@@ -1,4 +1,4 @@
-"""The migration rows as rules, by what they begin with."""
+"""Keeps the patterns of the migration rows, by what each begins with."""
 
 import re
 from collections.abc import Iterator

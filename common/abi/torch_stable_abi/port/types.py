@@ -1,5 +1,5 @@
-"""Which expressions are tensors: a table of the declarations of a file and of those
-that it includes by quotes. What it does not know is unknown; nothing is guessed."""
+"""Tells which expressions are tensors, by the declarations of a file and of those that
+it includes by quotes. What it does not know is unknown; nothing is guessed."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,14 @@ from functools import cache
 from tree_sitter import Node
 
 from torch_stable_abi.libtorch.aten import schemas_of
-from torch_stable_abi.port.syntax import Source, above, field, join_name, walk
+from torch_stable_abi.port.syntax import (
+    OLD_HEADER,
+    Source,
+    above,
+    field,
+    join_name,
+    walk,
+)
 from torch_stable_abi.schemas.schema import read
 
 TENSOR, TENSORS, OPTIONAL, OPTIONS, TUPLE, STREAM, OTHER = (
@@ -81,6 +88,15 @@ def result_of(name: str, given: int, second: Kind = UNKNOWN) -> Kind:
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
+def _is_of_definition(parameter: Node) -> bool:
+    """Says whether a parameter is of a function that has a body here."""
+    return next((one.type in ("function_definition", "lambda_expression")
+                 for one in above(parameter) if one.type in (
+                     "function_definition", "lambda_expression", "declaration",
+                     "field_declaration", "type_definition", "alias_declaration")),
+                False)
+
+
 @dataclass(frozen=True)
 class Variable:
     kind: Kind = UNKNOWN
@@ -99,24 +115,36 @@ class Types:
         self.scopes: dict[int, dict[str, Variable]] = {}
         self.functions: dict[str, Kind] = {}
         self.fields: dict[str, Kind] = {}
-        self.brings_old_headers: bool = any(
-            other.brings_old_headers for other in included) or bool(re.search(
-                rb"(?m)^\s*#\s*include\s*[<\"](ATen|c10|torch(?!/csrc/stable|/headeronly"
-                rb"))/", source.text))
+        self.aliases: dict[str, Kind] = {}  # types that have another name
+        text = source.text.decode(errors="replace")
+        self.macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)", text))
+        self.brings_old_headers: bool = any(map(OLD_HEADER.match, re.findall(
+            r"(?m)^\s*#\s*include\s*[<\"]([^>\"]+)", text)))
         for other in included:
             self.functions |= other.functions
             self.fields |= other.fields
+            self.aliases |= other.aliases
+            self.macros |= other.macros
+            self.brings_old_headers |= other.brings_old_headers
         for node in walk(source.root):
             self._read(node)
 
     def read_type(self, node: Node | None) -> Kind:
-        return read_type(self.source.text_of(node), self.bare) if node else UNKNOWN
+        text = self.source.text_of(node) if node else ""
+        return self.aliases[text] if text in self.aliases else \
+            read_type(text, self.bare)
 
     def _read(self, node: Node) -> None:
         if node.type in ("parameter_declaration", "optional_parameter_declaration"):
-            self._declare(node, node)
+            if _is_of_definition(node):  # the names of another have no meaning
+                self._declare(node)
         elif node.type in ("declaration", "field_declaration"):
-            self._declare(node, node)
+            self._declare(node)
+        elif node.type in ("alias_declaration", "type_definition"):
+            name = field(node, "name") or field(node, "declarator")
+            if name is not None:
+                self.aliases[self.source.text_of(name)] = self.read_type(
+                    field(node, "type"))
         elif node.type == "function_definition":
             self._declare_function(node, field(node, "declarator"))
         elif node.type == "for_range_loop":
@@ -128,16 +156,15 @@ class Types:
                 return self.scopes.setdefault(one.id, {})
         return self.scopes.setdefault(0, {})
 
-    def _declare(self, node: Node, place: Node) -> None:
+    def _declare(self, node: Node) -> None:
         type = field(node, "type")
         if type is None:
             return
         kind = self.read_type(type)
         for declarator in node.children_by_field_name("declarator"):
-            self._declare_one(node, kind, declarator, place)
+            self._declare_one(node, kind, declarator)
 
-    def _declare_one(self, node: Node, kind: Kind, declarator: Node,
-                     place: Node) -> None:
+    def _declare_one(self, node: Node, kind: Kind, declarator: Node) -> None:
         value = None
         if declarator.type == "init_declarator":
             value, inner = field(declarator, "value"), field(declarator, "declarator")
@@ -149,7 +176,7 @@ class Types:
                 any(c.type == "function_declarator" for c in declarator.children):
             self._declare_function(node, declarator)
             return
-        scope = self._scope_of(place)
+        scope = self._scope_of(node)
         if declarator.type == "structured_binding_declarator":
             whole = self.kind_of(value) if value else UNKNOWN
             part = TENSOR if whole in (TUPLE, TENSORS) else UNKNOWN
