@@ -15,8 +15,8 @@ from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun
 
 COMMANDS = {
-    "learn": ["check", "hint", "diff", "mistakes", "reset", "debug", "py", "demo",
-              "list", "tour"],
+    "learn": ["check", "hint", "diff", "mistakes", "give", "reset", "debug", "py",
+              "demo", "list", "tour"],
     "build your own": ["new", "port", "compare", "schemas", "audit", "matrix",
                        "trace"],
     "teach": ["archive", "grade"],

@@ -89,34 +89,83 @@ def diff(chapter: Chapter, steps: set[str]) -> bool:
 def reset(chapter: Chapter, step: str | None = None) -> None:
     """Bring the starter back, or its lines of one step. What was there is kept, and
     where is said."""
+    keep(chapter, step)
+    open_chapter(chapter)
+    if step is None:
+        print(f"my/{chapter.name} is the starter again")
+        return
+    places: dict[str, list[tuple[int, int]]] = {}
+    for hunk in hunks(chapter):
+        if hunk.step == step:
+            places.setdefault(hunk.file, []).append((hunk.begin, hunk.end))
+    for name, lines in change_places(chapter, chapter.exercise, places).items():
+        write_file(chapter.mine / name, "".join(
+            line for line in lines if line.strip() != mark_of_given(name, step)))
+        print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
+
+
+def give(chapter: Chapter, step: str) -> None:
+    """Write the solution's lines of a step into the learner's files, with a mark that
+    says so. What was there is kept, and where is said."""
+    keep(chapter, step)
+    open_chapter(chapter)
+    places: dict[str, list[tuple[int, int]]] = {}
+    for hunk in hunks(chapter):
+        if hunk.step == step:
+            places.setdefault(hunk.file, []).append((hunk.at, hunk.at + len(hunk.new)))
+    for name, lines in change_places(chapter, chapter.solution, places).items():
+        mark = mark_of_given(name, step)
+        text = "".join(lines)
+        if mark not in map(str.strip, lines):
+            text += "\n" * (text[-1:] != "\n") + mark + "\n"
+        write_file(chapter.mine / name, text)
+        print(f"Step {step} of my/{chapter.name}/{name} is the solution's")
+
+
+def mark_of_given(name: str, step: str) -> str:
+    """Return the comment that stands at the end of a file in which a step was given."""
+    comment = "//" if Path(name).suffix in (".h", ".cpp", ".cu") else "#"
+    return f"{comment} {step} was given"
+
+
+def find_given(folder: Path) -> set[str]:
+    """Return the steps that were given in an implementation."""
+    return {step for path in source_files(folder)
+            for step in re.findall(r"^(?://|#) (\d\d\.\d) was given\s*$",
+                                   read_source(path), re.M)}
+
+
+def change_places(chapter: Chapter, folder: Path,
+                  places: dict[str, list[tuple[int, int]]]) -> dict[str, list[str]]:
+    """Return the lines of the learner's files with what stands in these places of the
+    same file in `folder`."""
+    found = {}
+    for name, there in sorted(places.items()):
+        other, yours = (
+            (at / name).read_text(encoding="utf-8", errors="surrogateescape")
+            .splitlines(keepends=True) for at in (folder, chapter.mine))
+        found[name] = replace_places(yours, other, there)
+    return found
+
+
+def keep(chapter: Chapter, step: str | None) -> None:
+    """Move the learner's files into my/.backup, or copy them there if it is for one
+    step."""
     kept = MINE / ".backup" / f"{chapter.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for folder in (MINE, kept.parent, chapter.mine):
         refuse_odd_folder(folder)
     if step:
         refuse_odd_files(chapter, chapter.mine)
-    if chapter.mine.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        while kept.exists():
-            kept = kept.with_name(kept.name + "+")
-        if step or has_relative_link(chapter.mine) or not moved(chapter.mine, kept):
-            keep_copy(chapter.mine, kept)
-            if not step:
-                remove(chapter.mine)
-        print(f"Yours is kept in {kept.relative_to(MINE.parent)}")
-    open_chapter(chapter)
-    if step is None:
-        print(f"my/{chapter.name} is the starter again")
+    if not chapter.mine.exists():
         return
-    mine = [h for h in hunks(chapter) if h.step == step]
-    for name in sorted({h.file for h in mine}):
-        starter, yours = (
-            (folder / name).read_text(encoding="utf-8", errors="surrogateescape")
-            .splitlines(keepends=True)
-            for folder in (chapter.exercise, chapter.mine))
-        places = [(h.begin, h.end) for h in mine if h.file == name]
-        text = replace_places(yours, starter, places)
-        write_file(chapter.mine / name, "".join(text))
-        print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    while kept.exists():
+        kept = kept.with_name(kept.name + "+")
+    if step or has_relative_link(chapter.mine) or not moved(chapter.mine, kept):
+        keep_copy(chapter.mine, kept)
+        if not step:
+            remove(chapter.mine)
+    print(f"Yours is kept in {kept.relative_to(MINE.parent)}")
 
 
 def has_relative_link(folder: Path) -> bool:

@@ -36,6 +36,7 @@ RUNS = {
     "hint": (["01.1"], "hint 1 of"),
     "diff": (["01.2"], "--- yours/"),
     "mistakes": (["01.5", "--all"], "01.5 "),
+    "give": (["01.2"], "is the solution's"),
     "reset": (["01.2"], "is the starter's again"),
     "debug": (["01.2"], "value = "),
     "py": (["01"], "torch.ops.wb01"),

@@ -314,6 +314,30 @@ def test_of_one_step_only(tool, checkout):
     assert file.read_text() == starter
 
 
+def test_a_step_that_is_given_says_so(tool, checkout):
+    """list and grade count it; the next one can be done; reset takes the mark away."""
+    tool("reset", "01")
+    file = checkout / "my/01_headeronly_types/numerics.h"
+    starter = file.read_text()
+    for step in ("01.1", "01.2", "01.2"):
+        done = tool("give", step)
+        assert f"Step {step} of my/01_headeronly_types/numerics.h" in done.stdout
+    assert file.read_text().count("given") == 2
+    kept = checkout / re.search(r"kept in (\S+)", done.stdout)[1]
+    assert (kept / "numerics.h").read_text() == file.read_text()
+    assert "01.1 ok  01.2 ok  01.3 <-" in tool("check", "01").stdout
+    assert "2 of 7 steps, 2 given" in tool("list").stdout
+    rows = checkout / "rows.json"
+    said = tool("grade", "my", "--json", rows).stdout
+    assert "(given: 01.1, 01.2)" in re.sub(r"\s+", " ", said)
+    assert json.loads(rows.read_text())[0]["given"] == ["01.1", "01.2"]
+    for step in ("01.1", "01.2"):
+        tool("reset", step)
+    assert file.read_text() == starter
+    done = tool("give", "01")
+    assert done.returncode == 2 and "NN.k names one step" in done.stderr
+
+
 @pytest.mark.parametrize("name, number, message", [
     ("torch", "04", "'torch' cannot be the name of a package"),
     ("My-Ops", "04", "'My-Ops' cannot be the name of a package"),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from base.project import ROOT
 from base.sheets import chapters
+from learn import work
 from learn.checking.verdict import PASS
 from torch_stable_abi.cli import positive
 from torch_stable_abi.files import readable, refuse_unwritable, write_file
@@ -113,7 +114,8 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
         if (verdict["kind"] == PASS) != (ended_by == 0):
             raise ValueError
         return {"kind": verdict["kind"], "steps": verdict["steps"],
-                "message": verdict["message"], **verdict, "took": took}
+                "message": verdict["message"], **verdict, "took": took,
+                "given": sorted(work.find_given(folder))}
     except (ValueError, TypeError, KeyError):
         return {"kind": "could not run", "steps": {}, "took": took,
                 "message": why[:3] or ["it printed no verdict"]}
@@ -178,6 +180,7 @@ def describe(row: dict) -> str:
     done = f"{sum(state == 'pass' for state in states)}/{len(states)}"
     text = " ".join(filter(None, [row["kind"], row.get("step")]))
     text += f": {row['message'][0]}" if row["message"] else ""
+    text += f" (given: {', '.join(row['given'])})" if row.get("given") else ""
     who = row["who"]
     if len(who) > 20:  # of a path the end tells more
         who = "..." + who[-17:] if "/" in who else who[:20]
