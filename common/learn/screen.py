@@ -86,6 +86,7 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         for remark in verdict.message:
             print(wrap(f"Note: {remark}."))
         print(f"  Compare yours with ours: ./workbook diff {step}")
+        print(f"  What others get wrong here: ./workbook mistakes {step}")
         return
     print(bold(f"{title}: ") +
           paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #define __device__
+#define __forceinline__ inline
 #define __global__
 #define __host__
 #define __launch_bounds__(threads)
@@ -69,6 +70,37 @@ void on_host::run_part(
     }
   }
 }
+
+// The intrinsics that have one result on any machine. Those that approximate, such
+// as __expf, have another on each.
+inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
+}
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
+template <class T>
+T __ldcs(const T* at) {
+  return *at;
+}
+template <class T>
+void __stcs(T* at, T value) {
+  *at = value;
+}
+
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(8) int2 {
+  int32_t x, y;
+};
+struct alignas(16) int4 {
+  int32_t x, y, z, w;
+};
 
 namespace wb {
 
