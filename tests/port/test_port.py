@@ -218,6 +218,38 @@ def test_drafts(tmp_path, port):
     assert [mark.split(":")[0] for mark in drafts[0].marks] == ["out", "b", "n"]
 
 
+def test_a_draft_says_what_the_kernel_may_write_behind_a_const(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        "void f(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,\n"
+        "       const at::Tensor& z, const at::Tensor& v) {\n"
+        "  float* a = x.data_ptr<float>();\n"
+        "  const float* b = w.data_ptr<float>();\n"
+        "  launch(y.data_ptr<float>());\n  z.add_(w);\n  v.size(0);\n}\n"
+        'TORCH_LIBRARY(q, m) { m.def("f", &f); }\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert drafts[0].marks[0] == "z is written to: Tensor(a!)"
+    assert drafts[0].marks[1].startswith("x, y: through a pointer that may write")
+
+
+@pytest.mark.parametrize("code, named", [
+    ("at::IntArrayRef a = n;", False),  # what n is a person sees better
+    ("at::IntArrayRef a = n - 1;", True),
+    ("at::IntArrayRef a = {1, n};", True),
+    ("at::IntArrayRef a{n - 1};", True),
+    ("at::IntArrayRef a(-1);", True),
+    ("c10::ArrayRef<int64_t> a = {n};", False),
+    ("const at::IntArrayRef a = x.sizes().vec();", True),
+    ("at::IntArrayRef a = x.sizes();", False),
+    ("at::IntArrayRef a(p, 2);", False),
+    ("at::IntArrayRef a{p, 2};", True),  # a list, or a pointer and a size: look
+    ("std::vector<int64_t> a = {1, n};", False),
+])
+def test_an_array_that_borrows_from_its_own_line_is_named(port, code, named):
+    said = [f.advice for f in port(body(code)).findings]
+    assert any("borrows" in text for text in said) == named, said
+
+
 def test_builds(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "setup.py").write_text(

@@ -32,6 +32,7 @@ class Draft:
 def draft_registrations(sources: list[Source]) -> list[Draft]:
     """Return a draft for each function that pybind11 or m.def(name, &f) exports."""
     functions: dict[str, tuple[Source, Node, Node]] = {}
+    bodies: dict[str, str] = {}
     for source in sources:
         for node in walk(source.root):
             if node.type in ("function_definition", "declaration"):
@@ -41,6 +42,8 @@ def draft_registrations(sources: list[Source]) -> list[Draft]:
                         if name is not None:
                             known = join_name(source, name).rpartition("::")[2]
                             functions.setdefault(known, (source, node, one))
+                            if body := field(node, "body"):
+                                bodies.setdefault(known, source.text_of(body))
                         break
                     if one.type == "compound_statement":
                         break
@@ -49,8 +52,30 @@ def draft_registrations(sources: list[Source]) -> list[Draft]:
         for node in walk(source.root):
             if node.type == "call_expression":
                 if draft := _draft_call(source, node, functions):
-                    found.append(draft)
+                    body = bodies.get(draft.function.rpartition("::")[2], "")
+                    found.append(_add_doubts(draft, body))
     return found
+
+
+def _add_doubts(draft: Draft, body: str) -> Draft:
+    """Add the tensors that the schema does not mark, and that the function may write
+    to: by a method such as add_, or by a pointer to what is not const."""
+    written, doubtful = [], []
+    for name in re.findall(r"Tensor\?? (\w+)", draft.schema):
+        at = rf"\b{name}\s*(?:\.|->)\s*"
+        pointers = re.finditer(
+            rf"(?P<before>[^;{{}}]*){at}(?:mutable_)?(?:data_ptr|accessor|packed_\w+)\b",
+            body)
+        if re.search(at + r"(?!requires_grad_)\w*[a-z]_\(", body):
+            written.append(name)
+        elif any(not re.match(r"\s*(?:static )?const (?!auto)[\w:]+\s*\*",
+                              one["before"]) for one in pointers):
+            doubtful.append(name)
+    marks = [f"{name} is written to: Tensor(a!)" for name in written]
+    if doubtful:
+        marks.append(f"{', '.join(doubtful)}: through a pointer that may write; "
+                     "Tensor(a!) if the kernel does, else const_data_ptr")
+    return Draft(draft.name, draft.schema, draft.function, (*draft.marks, *marks))
 
 
 def _draft_call(source: Source, node: Node,

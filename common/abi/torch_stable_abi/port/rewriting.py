@@ -97,6 +97,8 @@ class Rewriter:
             return self._emit_macro(node)
         if node.type in ("preproc_if", "preproc_elif"):
             self._look_at_condition(node)
+        if node.type == "declaration":
+            self._look_at_borrowing(node)
         if is_error(node) and not self.in_error:
             self._name(node, UNKNOWN, "the parser does not know this code; names in it "
                        "are rewritten, nothing else")
@@ -360,6 +362,19 @@ class Rewriter:
             self._name(node, YOURS, "an operator of tensors: call the op by name, or "
                        "write the loop (integers: PyTorch's subtract refuses them)")
 
+    def _look_at_borrowing(self, node: Node) -> None:
+        """Name an ArrayRef that is made of a number or a list: both end with the
+        declaration, and the array reads memory that is another's."""
+        type = field(node, "type")
+        if type is None or not re.search(r"ArrayRef(<.*>)?$",
+                                         self.source.text_of(type), re.S):
+            return
+        for one in node.named_children:
+            value = field(one, "value") if one.type == "init_declarator" else None
+            if value is not None and _ends_with_declaration(value):
+                self._name(one, YOURS, "it borrows from what ends with this line: keep "
+                           "the numbers in a std::vector or an array")
+
     def _look_at_condition(self, node: Node) -> None:
         condition = field(node, "condition")
         if condition and "TORCH_VERSION_M" in self.source.text_of(condition):
@@ -413,6 +428,23 @@ def _template_arguments(node: Node) -> Iterator[Node]:
     else:
         for child in node.children:
             yield from _template_arguments(child)
+
+
+def _ends_with_declaration(value: Node) -> bool:
+    """Says whether an initializer is one or more numbers, or a vector made there."""
+    if value.type == "argument_list":  # T x(1); but T x(pointer, size) borrows well
+        given = value.named_children
+        return len(given) == 1 and _ends_with_declaration(given[0])
+    if value.type == "initializer_list":  # not T x{sizes}
+        given = value.named_children
+        return len(given) != 1 or given[0].type not in (
+            "identifier", "field_expression") and (
+            given[0].type != "call_expression" or _ends_with_declaration(given[0]))
+    if value.type == "call_expression":
+        function = field(value, "function")
+        return function is not None and (function.text or b"").endswith(b".vec")
+    return value.type in ("number_literal", "binary_expression", "unary_expression",
+                          "compound_literal_expression")
 
 
 def _has_else(node: Node) -> bool:
