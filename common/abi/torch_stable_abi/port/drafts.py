@@ -52,8 +52,8 @@ def draft_registrations(sources: list[Source]) -> list[Draft]:
         for node in walk(source.root):
             if node.type == "call_expression":
                 if draft := _draft_call(source, node, functions):
-                    body = bodies.get(draft.function.rpartition("::")[2], "")
-                    found.append(_add_doubts(draft, body))
+                    known = draft.function.rpartition("::")[2]
+                    found.append(_add_doubts(draft, bodies.get(known, "")))
     return found
 
 
