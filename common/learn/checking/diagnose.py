@@ -40,6 +40,8 @@ def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
         kind, message, place = "leak", ["something was never released"], None
     else:
         kind, message, place = _diagnose_crash(source, run)
+    if kind != "todo" and source.is_untouched(step):
+        kind, message, place = "todo", [source.read_todo(step), *message[:1]], None
     if place and place[0] not in source.edited and not source.wrote(*place):
         place = None  # a given line is right
     if kind != "todo":
@@ -174,13 +176,12 @@ def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
         todo = re.search(r"TODO\((\d\d\.\d)\).*", said)
         if todo and todo[1] == step:
             return "todo", [todo[0].split(" == ")[0].strip().strip('"')]
-    file, line = source.place(step)
+    file = source.place(step).file
     undone = file.exists() and f"TODO({step})" in read_source(file)
     if undone and "Could not find schema" in str(failure):
         return "todo", [f"TODO({step}): the op is not defined yet"]
     if undone and run.of_pytest:  # Python need not throw it
-        todo_line = read_source(file).splitlines()[line - 1].strip(" #/\\")
-        return "todo", [todo_line, failure.expression]
+        return "todo", [source.read_todo(step), failure.expression]
     return "test", in_words(failure)
 
 

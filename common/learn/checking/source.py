@@ -46,6 +46,17 @@ class Source:
         found = own or [n for n in begins if n > above] or begins
         return (file, min(found[0], len(lines))) if found else None
 
+    def is_untouched(self, step: str) -> bool:
+        """Return whether all that a step is to change is as in the starter."""
+        mine = [hunk for hunk in hunks(self.chapter) if hunk.step == step]
+        return all((self.folder / hunk.file).is_file() and "".join(hunk.old) in
+                   read_source(self.folder / hunk.file) for hunk in mine)
+
+    def read_todo(self, step: str) -> str:
+        """Return the line of a step's TODO, without the marks of a comment."""
+        file, line = self.place(step)
+        return read_source(file).splitlines()[line - 1].strip(" #/\\")
+
     def owns(self, file: Path | str) -> bool:
         return Path(file).resolve().is_relative_to(self.folder)
 
