@@ -250,6 +250,11 @@ def test_an_array_that_borrows_from_its_own_line_is_named(port, code, named):
     assert any("borrows" in text for text in said) == named, said
 
 
+def test_a_macro_that_a_row_names_is_named_once(port):
+    found = [f for f in port(body('TORCH_WARN("slow");')).findings if f.line == 2]
+    assert [f.row["what"] for f in found] == ["a warning"]
+
+
 def test_builds(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "setup.py").write_text(

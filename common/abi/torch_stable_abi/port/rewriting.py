@@ -307,8 +307,15 @@ class Rewriter:
                     arguments.named_children if arguments else [])) or
                        f"no row of the table knows it{more}")
         elif _MACRO.fullmatch(name) and name not in headers_of_names() and \
-                name not in self.known.macros and name != "TORCH_EXTENSION_NAME":
+                name not in self.known.macros and name != "TORCH_EXTENSION_NAME" and \
+                not self._is_said(node, name):
             self._name(node, YOURS, "no row of the table knows this macro")
+
+    def _is_said(self, node: Node, name: str) -> bool:
+        """Says whether the call that begins with this name has been named, by a row."""
+        line = self.source.line_of(node)
+        return any(one.row and one.line == line and one.code.startswith(f"{name}(")
+                   for one in self.findings)
 
     def _look_at_message(self, match: Match) -> None:
         """Name what a check would print, and the new one cannot."""
