@@ -24,13 +24,15 @@ endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
 add_link_options(-fsanitize=address,undefined)
 
-# mold makes a strong reference of a weak one if the function is there; chapter
-# 06 looks at which is which. gold does not, and takes half the time of bfd.
+# mold makes a strong reference of a weak one if the function is there; the
+# chapters 06 and 09 look at which is which. gold does not, and takes half the
+# time of bfd.
+set(looked_at version_gating port_an_extension)
 find_program(WORKBOOK_MOLD mold)
 find_program(WORKBOOK_GOLD ld.gold)
-if(NOT PROJECT_NAME STREQUAL "version_gating" AND WORKBOOK_MOLD)
+if(NOT PROJECT_NAME IN_LIST looked_at AND WORKBOOK_MOLD)
   add_link_options(-fuse-ld=mold)
-elseif(PROJECT_NAME STREQUAL "version_gating" AND WORKBOOK_GOLD)
+elseif(PROJECT_NAME IN_LIST looked_at AND WORKBOOK_GOLD)
   add_link_options(-fuse-ld=gold)
 endif()
 

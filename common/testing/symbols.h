@@ -15,8 +15,10 @@
 
 namespace workbook {
 
-// Of the library in which `inside` is any address.
-inline std::vector<std::string> symbols(const void* inside, bool defined) {
+// Of the library in which `inside` is any address. A weak one need not be there:
+// `required` leaves it out.
+inline std::vector<std::string> symbols(
+    const void* inside, bool defined, bool required = false) {
   Dl_info info;
   if (dladdr(inside, &info) == 0) {
     return {};
@@ -41,7 +43,8 @@ inline std::vector<std::string> symbols(const void* inside, bool defined) {
       for (size_t i = 0; i < section.sh_size; i += sizeof(ElfW(Sym))) {
         ElfW(Sym) symbol;
         at(section.sh_offset + i, symbol);
-        if ((symbol.st_shndx != SHN_UNDEF) == defined) {
+        if ((symbol.st_shndx != SHN_UNDEF) == defined &&
+            !(required && ELF64_ST_BIND(symbol.st_info) == STB_WEAK)) {
           found.emplace_back(names + symbol.st_name);
         }
       }
@@ -56,6 +59,11 @@ inline std::vector<std::string> defined_symbols(const void* inside) {
 
 inline std::vector<std::string> undefined_symbols(const void* inside) {
   return symbols(inside, false);
+}
+
+// Without these the library does not load.
+inline std::vector<std::string> required_symbols(const void* inside) {
+  return symbols(inside, false, true);
 }
 
 // "" unless something of namespace wb is visible to other libraries: the first

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from base.project import BUILD, ROOT
-from base.sheets import chapters
+from base.sheets import chapters, find_chapter
 from support import passes
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.programs import CannotRun
@@ -43,7 +43,7 @@ def program(build, name):
 
 @pytest.mark.parametrize("name", [
     "harness", "08.kernels", *(f"{chapter.number}.solution"
-                               for chapter in chapters()[:-1])])
+                               for chapter in chapters() if chapter.number != "08")])
 def test_passes_there(build, name):
     command = program(build, name)
     if name == "07.solution":  # built without nvcc, whose host is this machine
@@ -52,7 +52,7 @@ def test_passes_there(build, name):
 
 
 def test_the_package_passes_there(build):
-    chapter = chapters()[-1]
+    chapter = find_chapter("08")
     library, = (build / "solutions" / chapter.name).glob("torch*/*.so")
     *emulator, _ = program(build, "harness")
     assert "Status: SUCCESS!" in passes(

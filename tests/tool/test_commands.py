@@ -177,7 +177,7 @@ def test_demo_06_is_wrong_then_right(workbook):
 @pytest.mark.full
 @pytest.mark.skipif(numbers(torch_version()) < (2, 13),
                     reason="recorded with 2.13, where the rule changed")
-@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "07", "08"])
+@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "07", "08", "09"])
 def test_a_demo_shows_what_its_page_shows(workbook, number):
     done = workbook("demo", number)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -254,7 +254,7 @@ def chapters_done(monkeypatch, tmp_path):
 @pytest.mark.parametrize("begun, done, wanted", [
     ([], "", "00"), (["05"], "", "05"), (["05"], ["05"], "06"),
     (["00", "05", "01"], ["00"], "01"),  # in the order in which they were used
-    (["00", "01", "05"], ["00", "05"], "06"), (["01", "08"], ["08"], None),
+    (["00", "01", "05"], ["00", "05"], "06"), (["01", "09"], ["09"], None),
     (["06", "05"], ["05", "06"], "07")])
 def test_where_i_am(chapters_done, capsys, begun, done, wanted):
     chapters_done(begun, done)

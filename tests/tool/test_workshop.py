@@ -60,7 +60,7 @@ def test_all_chapters_minutes():
     for chapter in chapters():
         assert chapter.minutes == sum(s.minutes for s in chapter.steps)
     total = sum(chapter.minutes for chapter in chapters())
-    assert f"All nine chapters in full are {total} minutes." in GUIDE
+    assert f"All ten chapters in full are {total} minutes." in GUIDE
 
 
 # --- editors ----------------------------------------------------------------------

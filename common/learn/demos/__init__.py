@@ -25,7 +25,7 @@ MODULES = {"00": "first_extension", "01": "headeronly_types",
            "02": "stableivalue_conversions", "03": "stack_conventions",
            "04": "boxed_kernels", "05": "torch_call_dispatcher",
            "06": "version_gating", "07": "cuda_activation_kernel",
-           "08": "hub_packaging"}
+           "08": "hub_packaging", "09": "port_an_extension"}
 FOLDER = BUILD / "demo"
 INDENT = " " * 12
 

@@ -1,0 +1,202 @@
+// 09 port an extension: original/ops.cpp on the stable ABI. ./workbook port
+// wrote most lines; the steps are those that it left to a person.
+#include "by_name.h"
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/Dispatch_v2.h>
+#include <torch/headeronly/core/TensorAccessor.h>
+#include <torch/headeronly/util/Exception.h>
+#include <torch/headeronly/util/HeaderOnlyArrayRef.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+using torch::headeronly::HeaderOnlyTensorAccessor;
+using torch::headeronly::IntHeaderOnlyArrayRef;
+using torch::stable::Tensor;
+
+namespace wb {
+namespace {
+
+// What ATen writes for a shape: "[2, 3]".
+std::string text(IntHeaderOnlyArrayRef sizes) {
+  std::string all = "[";
+  for (const int64_t size : sizes) {
+    all += (all.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return all + "]";
+}
+
+// Borrows sizes and strides from `tensor`, which must outlive it.
+template <class T, size_t N>
+HeaderOnlyTensorAccessor<T, N> accessor(const Tensor& tensor) {
+  return {
+      tensor.mutable_data_ptr<T>(),
+      tensor.sizes().data(),
+      tensor.strides().data()};
+}
+
+//! [scale_rows]
+// Multiplies each row of x by its factor, in place.
+void scale_rows_(const Tensor& x, const Tensor& factors) {
+  STD_TORCH_CHECK(
+      x.dim() == 2 && x.is_contiguous(),
+      "scale_rows_: x must be contiguous and [n, d], got ",
+      text(x.sizes()));
+  STD_TORCH_CHECK(
+      factors.is_contiguous() && factors.numel() == x.size(0),
+      "scale_rows_: factors must be contiguous and [n], got ",
+      text(factors.sizes()));
+  float* rows = x.mutable_data_ptr<float>();
+  const float* factor = factors.const_data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    rows[i] *= factor[i / x.size(1)];
+  }
+}
+//! [scale_rows]
+
+//! [segment_sum]
+// Row s of the result is the sum of the rows offsets[s] to offsets[s + 1] - 1.
+Tensor segment_sum(const Tensor& values, const Tensor& offsets) {
+  STD_TORCH_CHECK(
+      values.dim() == 2 && offsets.dim() == 1 && offsets.size(0) > 0,
+      "segment_sum: values must be [n, d] and offsets [s + 1], got ",
+      text(values.sizes()),
+      " and ",
+      text(offsets.sizes()));
+  const int64_t segments = offsets.size(0) - 1;
+  if (segments == 0) {
+    aoti_torch_warn(
+        __func__,
+        __FILE__,
+        __LINE__,
+        "segment_sum: one offset makes no segment");
+  }
+  Tensor out = torch::stable::new_zeros(values, {segments, values.size(1)});
+  const auto offset = accessor<int64_t, 1>(offsets);
+  for (int64_t s = 0; s < segments; ++s) {
+    STD_TORCH_CHECK(
+        0 <= offset[s] && offset[s] <= offset[s + 1] &&
+            offset[s + 1] <= values.size(0),
+        "segment_sum: offsets must rise from 0 to ",
+        values.size(0),
+        " at most, got ",
+        offset[s],
+        " before ",
+        offset[s + 1]);
+  }
+  THO_DISPATCH_V2(
+      values.scalar_type(),
+      "segment_sum",
+      AT_WRAP(([&] {
+        const auto in = accessor<scalar_t, 2>(values);
+        auto sum = accessor<scalar_t, 2>(out);
+        torch::stable::parallel_for(
+            0, segments, 64, [&](int64_t begin, int64_t end) {
+              for (int64_t s = begin; s < end; ++s) {
+                for (int64_t row = offset[s]; row < offset[s + 1]; ++row) {
+                  for (int64_t i = 0; i < in.size(1); ++i) {
+                    sum[s][i] += in[row][i];
+                  }
+                }
+              }
+            });
+      })),
+      AT_EXPAND(AT_FLOATING_TYPES));
+  return out;
+}
+//! [segment_sum]
+
+//! [center]
+// x less the mean of its row.
+Tensor center(const Tensor& x) {
+  STD_TORCH_CHECK(x.dim() > 0, "center: x must be [..., d]");
+  const double n = static_cast<double>(x.size(-1));
+  const int64_t last[] = {-1};
+  return torch::stable::subtract(x, torch::stable::sum(x, last, true), 1 / n);
+}
+//! [center]
+
+//! [gather_rows]
+// The rows of x that index names.
+Tensor gather_rows(const Tensor& x, const Tensor& index) {
+  const auto* row = index.const_data_ptr<int64_t>();
+  STD_TORCH_CHECK(
+      x.dim() == 2 && x.is_contiguous(),
+      "gather_rows: x must be contiguous and [n, d], got ",
+      text(x.sizes()));
+  STD_TORCH_CHECK(
+      index.dim() == 1 && index.is_contiguous(),
+      "gather_rows: index must be contiguous and [m], got ",
+      text(index.sizes()));
+  STD_TORCH_CHECK(
+      std::all_of(
+          row,
+          row + index.size(0),
+          [&](int64_t i) { return 0 <= i && i < x.size(0); }),
+      "gather_rows: index must be from 0 to ",
+      x.size(0) - 1);
+  const auto* from = x.const_data_ptr<float>();
+  Tensor out = torch::stable::new_empty(x, {index.size(0), x.size(1)});
+  auto* to = out.mutable_data_ptr<float>();
+  const int64_t d = x.size(1);
+  for (int64_t i = 0; i < index.size(0); ++i) {
+    std::copy_n(from + row[i] * d, d, to + i * d);
+  }
+  return out;
+}
+//! [gather_rows]
+
+//! [row_share]
+inline constexpr OpDecl<Tensor(Tensor, Tensor)> div_Tensor{
+    "aten::div", "Tensor"};
+
+// Each element's share of the sum of its row.
+Tensor row_share(const Tensor& x) {
+  STD_TORCH_CHECK(x.dim() > 0, "row_share: x must be [..., d]");
+  const int64_t last[] = {-1};
+  return call<div_Tensor>(x, torch::stable::sum(x, last, true));
+}
+//! [row_share]
+
+//! [segment_lengths]
+inline constexpr OpDecl<Tensor(
+    Tensor, int64_t, int64_t, std::optional<Tensor>, std::optional<Tensor>)>
+    diff{"aten::diff", ""};
+
+// How many rows each segment has.
+Tensor segment_lengths(const Tensor& offsets) {
+  STD_TORCH_CHECK(
+      offsets.dim() == 1 && offsets.size(0) > 0,
+      "segment_lengths: offsets must be [s + 1], got ",
+      text(offsets.sizes()));
+  return call<diff>(offsets, 1, -1, std::nullopt, std::nullopt);
+}
+//! [segment_lengths]
+
+} // namespace
+} // namespace wb
+
+//! [library]
+STABLE_TORCH_LIBRARY(rowops, m) {
+  m.def("scale_rows_(Tensor(a!) x, Tensor factors) -> ()");
+  m.def("segment_sum(Tensor values, Tensor offsets) -> Tensor");
+  m.def("center(Tensor x) -> Tensor");
+  m.def("gather_rows(Tensor x, Tensor index) -> Tensor");
+  m.def("row_share(Tensor x) -> Tensor");
+  m.def("segment_lengths(Tensor offsets) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(rowops, CPU, m) {
+  m.impl("scale_rows_", TORCH_BOX(&wb::scale_rows_));
+  m.impl("segment_sum", TORCH_BOX(&wb::segment_sum));
+  m.impl("center", TORCH_BOX(&wb::center));
+  m.impl("gather_rows", TORCH_BOX(&wb::gather_rows));
+  m.impl("row_share", TORCH_BOX(&wb::row_share));
+  m.impl("segment_lengths", TORCH_BOX(&wb::segment_lengths));
+}
+//! [library]

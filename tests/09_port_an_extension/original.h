@@ -1,0 +1,115 @@
+// The library as it was, beside the one under test: its ops are those of the
+// namespace `before`. It is an oracle: for values, for the texts of errors, for
+// gradients. It is of one libtorch; on another it does not load, and then the
+// ops under test are called, and nothing is compared.
+#pragma once
+
+#include "testing/checks.h"
+#include "testing/dispatcher.h"
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace workbook::chapter_09 {
+
+using torch::stable::Tensor;
+
+// Its handle; null on a libtorch of another version, which is said once.
+inline void* original() {
+  static void* const handle = [] {
+    void* found = dlopen(WORKBOOK_ORIGINAL, RTLD_NOW);
+    if (found == nullptr) {
+      std::printf("nothing is compared with the original: %s\n", dlerror());
+    }
+    return found;
+  }();
+  return handle;
+}
+
+// What a call of an op leaves.
+struct Outcome {
+  std::optional<Tensor> result;
+  std::string refusal; // the reason, without the place; "" if it returned
+};
+
+// Calls an op that returns a tensor.
+template <class... Args>
+Outcome call(const std::string& space, const char* op, const Args&... args) {
+  StableIValue stack[] = {torch::stable::detail::from(args)...};
+  try {
+    call_op(space + "::" + op, "", stack);
+  } catch (const std::exception& error) {
+    const std::string text = error.what(); // "before::center: the reason"
+    return {
+        std::nullopt, without_place(text.substr(text.find(": ") + 2))};
+  }
+  return {torch::stable::detail::to<Tensor>(stack[0]), ""};
+}
+
+inline std::string bytes(const Tensor& tensor) {
+  const auto size = static_cast<size_t>(
+      tensor.numel() * static_cast<int64_t>(tensor.element_size()));
+  return size == 0
+      ? ""
+      : std::string(static_cast<const char*>(tensor.const_data_ptr()), size);
+}
+
+inline std::string shape(const Tensor& tensor) {
+  std::string text = "[";
+  for (const int64_t size : tensor.sizes()) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return text + "] of " + torch::headeronly::toString(tensor.scalar_type());
+}
+
+// The first sentence of a text, up to what libtorch adds.
+inline std::string first_line(const std::string& text) {
+  return text.substr(0, text.find_first_of("\n("));
+}
+
+// "", or how the op under test differs from the original on these arguments.
+// The text of the original's refusal must be a part of the other's.
+template <class... Args>
+std::string differs(
+    const std::string& what, const char* op, const Args&... args) {
+  const Outcome now = call("rowops", op, args...);
+  if (original() == nullptr) {
+    return "";
+  }
+  const Outcome then = call("before", op, args...);
+  const std::string said = std::string(op) + " of " + what;
+  if (!then.result) {
+    const std::string reason = then.refusal.substr(0, then.refusal.find('\n'));
+    if (now.result) {
+      return said + " must be refused, as the original does: " + reason;
+    }
+    return now.refusal.find(reason) == std::string::npos
+        ? said + " is refused without its reason: " + reason
+        : "";
+  }
+  if (!now.result) {
+    return said + " is refused, and the original computes it: " +
+        now.refusal.substr(0, now.refusal.find('\n'));
+  }
+  if (shape(*now.result) != shape(*then.result)) {
+    return said + " is " + shape(*now.result) + ", and was " +
+        shape(*then.result);
+  }
+  return bytes(*now.result) == bytes(*then.result)
+      ? ""
+      : said + " has other values than the original's";
+}
+
+} // namespace workbook::chapter_09

@@ -1,0 +1,323 @@
+// Tests of chapter 09: the ported library against the original.
+#include "original.h"
+#include "testing/aten.h"
+#include "testing/checks.h"
+#include "testing/dispatcher.h"
+#include "testing/library.h"
+#include "testing/schema.h"
+#include "testing/symbols.h"
+#include "testing/text.h"
+
+#include <doctest/doctest.h>
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <cxxabi.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace workbook;
+using namespace workbook::chapter_09;
+using doctest::Contains;
+using torch::headeronly::ScalarType;
+
+namespace {
+
+const void* inside() {
+  return library_symbol("call_op_declared");
+}
+
+std::string demangled(const std::string& symbol) {
+  int status = 0;
+  char* const text =
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  const std::string found = status == 0 ? text : symbol;
+  std::free(text);
+  return found;
+}
+
+// The functions that libtorch 2.10 does not have, of all that headers have had.
+std::set<std::string> newer_functions() {
+  std::ifstream table(WORKBOOK_NAMES);
+  std::set<std::string> found;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string name, kind, header, headers, target;
+    std::getline(fields, name, '\t');
+    std::getline(fields, kind, '\t');
+    std::getline(fields, header, '\t');
+    std::getline(fields, headers, '\t');
+    std::getline(fields, target, '\t');
+    if (kind == "C function" && target != "2.9" && target != "2.10") {
+      found.insert(name);
+    }
+  }
+  return found;
+}
+
+// "", or a symbol that no other version of PyTorch need have.
+std::string of_one_version() {
+  const std::set<std::string> newer = newer_functions();
+  if (newer.empty()) {
+    return "no table of names was found";
+  }
+  for (const std::string& symbol : required_symbols(inside())) {
+    const std::string name = demangled(symbol);
+    if (name.rfind("c10::", 0) == 0 || name.rfind("at::", 0) == 0 ||
+        name.rfind("torch::", 0) == 0) {
+      return "the library needs " + name +
+          ", which is no C function of the shim";
+    }
+    if (newer.count(symbol) != 0) {
+      return "the library needs " + name +
+          ", which libtorch 2.10 does not have";
+    }
+  }
+  return "";
+}
+
+Tensor ramp(const std::vector<int64_t>& sizes, float step = 0.25F) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) {
+    n *= size;
+  }
+  std::vector<float> data(static_cast<size_t>(n));
+  for (size_t i = 0; i < data.size(); ++i) {
+    data[i] = 1 + step * static_cast<float>(i * 7 % 11);
+  }
+  return tensor<float>(data, sizes);
+}
+
+Tensor numbers(const std::vector<int64_t>& data) {
+  return tensor<int64_t>(data, {static_cast<int64_t>(data.size())});
+}
+
+Tensor copy_of(const Tensor& x) {
+  return torch::stable::clone(x);
+}
+
+// One that shares the memory of `x` until either is written to.
+Tensor lazy_clone(const Tensor& x) {
+  return aten("aten::_lazy_clone", "", x);
+}
+
+} // namespace
+
+TEST_CASE(
+    "09.1 only C functions that libtorch 2.10 has" *
+    doctest::description("The library asks for what one version of libtorch "
+                         "has.")) {
+  REQUIRE_CLEAN(of_one_version());
+  std::string text;
+  {
+    const CapturedStderr captured;
+    call("rowops", "segment_sum", ramp({3, 4}), numbers({0}));
+    text = captured.text();
+  }
+  if (text.find("one offset makes no segment") == std::string::npos) {
+    LOOK_AT("rowops.cpp", "(void)");
+    FAIL("segment_sum of one offset writes no warning");
+  }
+}
+
+TEST_CASE(
+    "09.2 the schema says what the kernel writes to" *
+    doctest::description("What the schema says is written, and what the kernel "
+                         "takes to write, do not agree.")) {
+  std::string schema = schema_of("rowops", "scale_rows_");
+  schema = replaced(schema, R"(Tensor\([^()!]*!( -> [^()]*)?\))", "Tensor!");
+  {
+    INFO("torch.compile and autograd believe the schema: ", schema);
+    LOOK_AT("rowops.cpp", "scale_rows_(Tensor");
+    CHECK(said(schema) == Contains("(Tensor! x, Tensor factors)"));
+  }
+  const Tensor x = ramp({3, 4}), factors = ramp({3});
+  const Tensor shared = lazy_clone(factors), written = copy_of(x);
+  const void* const memory = factors.const_data_ptr();
+  StableIValue stack[] = {
+      torch::stable::detail::from(written),
+      torch::stable::detail::from(shared)};
+  call_op("rowops::scale_rows_", "", stack);
+  if (original() != nullptr) {
+    const Tensor then = copy_of(x);
+    StableIValue again[] = {
+        torch::stable::detail::from(then),
+        torch::stable::detail::from(factors)};
+    call_op("before::scale_rows_", "", again);
+    CHECK(values<float>(written) == values<float>(then));
+  }
+  if (shared.const_data_ptr() != memory) {
+    LOOK_AT("rowops.cpp", "factors.");
+    FAIL(
+        "factors is only read, and a pointer that may write was taken: a "
+        "tensor that shared its memory got a copy");
+  }
+  for (const auto& sizes : {std::vector<int64_t>{12}, {3, 2, 2}}) {
+    CHECK(refusal([&] {
+            StableIValue wrong[] = {
+                torch::stable::detail::from(ramp(sizes)),
+                torch::stable::detail::from(factors)};
+            call_op("rowops::scale_rows_", "", wrong);
+          }) == Contains("x must be contiguous and [n, d]"));
+  }
+}
+
+TEST_CASE(
+    "09.3 an error keeps its reason" *
+    doctest::description("segment_sum refuses wrong offsets without the "
+                         "original's reason, or does not refuse them.")) {
+  const Tensor values = ramp({9, 3});
+  const auto check = [&](const std::vector<int64_t>& offsets) {
+    std::string what = "offsets";
+    for (const int64_t offset : offsets) {
+      what += " " + std::to_string(offset);
+    }
+    REQUIRE_CLEAN(differs(what, "segment_sum", values, numbers(offsets)));
+  };
+  check({0, 2, 5, 9});
+  check({3, 3});
+  check({0, 5, 2});
+  check({-1, 2});
+  check({0, 10});
+  check({0, 9, 10});
+  std::vector<int64_t> many(300, 4); // several threads
+  many[297] = 2;
+  check(many);
+  many[297] = 4;
+  check(many);
+  REQUIRE_CLEAN(differs(
+      "double",
+      "segment_sum",
+      torch::stable::to(values, ScalarType::Double),
+      numbers({0, 4, 9})));
+  REQUIRE_CLEAN(
+      differs("one dimension", "segment_sum", ramp({9}), numbers({0, 9})));
+  REQUIRE_CLEAN(differs(
+      "no rows", "segment_sum", tensor<float>({}, {0, 3}), numbers({0, 0})));
+}
+
+TEST_CASE(
+    "09.4 what sum reads is there while it reads" *
+    doctest::description("center hands sum a dimension that is not there any "
+                         "more, or another one.")) {
+  for (const auto& sizes :
+       {std::vector<int64_t>{3, 4}, {5}, {2, 3, 4}, {1, 1}, {0, 4}}) {
+    const Tensor x = ramp(sizes);
+    REQUIRE_CLEAN(differs(shape(x), "center", x));
+  }
+  const Tensor scalar = ramp({});
+  REQUIRE_CLEAN(differs("no dimension", "center", scalar));
+}
+
+TEST_CASE(
+    "09.5 what the wrapper checked" *
+    doctest::description("gather_rows reads what is not there, or refuses what "
+                         "it took.")) {
+  Tensor more = ramp({7, 3}); // what is beyond x is readable
+  const Tensor x = torch::stable::narrow(more, 0, 1, 5);
+  const auto check = [&](const std::string& what, const Tensor& index) {
+    REQUIRE_CLEAN(differs(what, "gather_rows", x, index));
+  };
+  check("index 0 4 2 2", numbers({0, 4, 2, 2}));
+  check("no index", numbers({}));
+  check("index 0 5", numbers({0, 5}));
+  check("index -1", numbers({-1}));
+  check("index [2, 2]", tensor<int64_t>({0, 1, 2, 3}, {2, 2}));
+  check(
+      "an index that is not contiguous",
+      torch::stable::select(
+          []() -> Tensor& {
+            static Tensor pairs = tensor<int64_t>({0, 1, 2, 3}, {2, 2});
+            return pairs;
+          }(),
+          1,
+          0));
+  check("index of int", tensor<int32_t>({0, 1}, {2}));
+  REQUIRE_CLEAN(differs("x [5]", "gather_rows", ramp({5}), numbers({0})));
+  Tensor wide = ramp({5, 6});
+  REQUIRE_CLEAN(differs(
+      "every other column",
+      "gather_rows",
+      torch::stable::narrow(wide, 1, 0, 3),
+      numbers({0})));
+  REQUIRE_CLEAN(differs(
+      "x of double",
+      "gather_rows",
+      torch::stable::to(x, ScalarType::Double),
+      numbers({0})));
+}
+
+TEST_CASE(
+    "09.6 autograd sees each part" *
+    doctest::description("row_share has other values than the original, or no "
+                         "gradient.")) {
+  const auto check = [](const std::string& what, const Tensor& x) {
+    const std::string found = differs(what, "row_share", x);
+    const std::string where = found.find("is refused") != std::string::npos
+        ? "div_Tensor{"
+        : "return";
+    INFO("look at rowops.cpp: ", where);
+    REQUIRE_CLEAN(found);
+  };
+  for (const auto& sizes :
+       {std::vector<int64_t>{3, 4}, {5}, {2, 3, 4}, {0, 4}}) {
+    check(shape(ramp(sizes)), ramp(sizes));
+  }
+  const Tensor x = ramp({3, 4});
+  check("double", torch::stable::to(x, ScalarType::Double));
+  Tensor wide = ramp({3, 8});
+  check("half of the columns", torch::stable::narrow(wide, 1, 0, 4));
+  check("no dimension", ramp({}));
+  if (original() != nullptr) {
+    using Gradient =
+        bool(const char*, const float*, const float*, int64_t, int64_t, float*);
+    auto* const gradient =
+        reinterpret_cast<Gradient*>(dlsym(original(), "wb09_gradient"));
+    const Tensor weights = ramp({3, 4}, 0.5F);
+    std::vector<float> now(12), then(12);
+    const auto of = [&](const char* op, std::vector<float>& out) {
+      const CapturedStderr warnings; // that no gradient was registered
+      return gradient(
+          op,
+          x.const_data_ptr<float>(),
+          weights.const_data_ptr<float>(),
+          3,
+          4,
+          out.data());
+    };
+    REQUIRE(of("before::row_share", then));
+    if (!of("rowops::row_share", now)) {
+      LOOK_AT("rowops.cpp", "call<");
+      FAIL(
+          "x has no gradient: whoever trains through row_share learns nothing");
+    }
+    CHECK(now == then);
+  }
+}
+
+TEST_CASE(
+    "09.7 a call by name has every argument" *
+    doctest::description("segment_lengths does not call an op for integers "
+                         "with all that its schema has.")) {
+  REQUIRE_CLEAN(differs("0 2 5 9", "segment_lengths", numbers({0, 2, 5, 9})));
+  REQUIRE_CLEAN(differs("4", "segment_lengths", numbers({4})));
+  REQUIRE_CLEAN(differs("7 3", "segment_lengths", numbers({7, 3})));
+  REQUIRE_CLEAN(
+      differs("int", "segment_lengths", tensor<int32_t>({0, 2, 5}, {3})));
+  REQUIRE_CLEAN(differs("float", "segment_lengths", ramp({5})));
+  const int64_t large = int64_t{1} << 53;
+  REQUIRE_CLEAN(differs(
+      "numbers beyond 2^53",
+      "segment_lengths",
+      numbers({1, large + 2, large + 2 + large})));
+  REQUIRE_CLEAN(differs("two dimensions", "segment_lengths", ramp({2, 2})));
+  REQUIRE_CLEAN(differs("nothing", "segment_lengths", numbers({})));
+}
