@@ -64,6 +64,8 @@ RESULTS = {
     "trace_wheels.json": (
         "public wheels, traced", "trace.md",
         "PYTHONPATH=common .venv/bin/python docs/tools/trace_wheels.py"),
+    "cost.json": ("what each crossing of the boundary costs", "cost.md",
+                  "PYTHONPATH=common .venv/bin/python docs/tools/cost.py"),
     "compiled.json": (
         "what torch.compile makes of each shape of schema", "port_python.md",
         "PYTHONPATH=common:tests/abi .venv/bin/python docs/tools/compiled/record.py"),

@@ -407,6 +407,116 @@ def trace() -> str:
             for row in result["rows"]))
 
 
+def times(ratio: float) -> str:
+    """Return three digits of it, and no more than two behind the point."""
+    return f"{ratio:.{0 if ratio >= 100 else 1 if ratio >= 10 else 2}f}"
+
+
+def cost(part: str) -> str:
+    """Return a part of what the boundary costs: by the functions below."""
+    return {"made": cost_made, "arguments": cost_of_arguments, "inside": cost_inside,
+            "calls": cost_of_calls, "gradients": cost_of_gradients, "ways": cost_of_ways,
+            "ported": cost_of_ways, "bill": cost_bill,
+            "wrappers": cost_of_wrappers}[part](
+                read("cost")["groups"].get(part, {}))
+
+
+def ratio_of(ways: dict, how: str) -> str:
+    return times(ways[how]["ratio"]) if how in ways else ""
+
+
+def cost_made(_) -> str:
+    result = read("cost")
+    return f"{of(result)[:-1]}. Python {result['software']['python']}, one thread, " \
+        f"the median of {result['rounds']}\nrounds. The machine's load was " \
+        f"{result['load']} when it began.\n"
+
+
+def cost_of_arguments(group: dict) -> str:
+    def added(what: str, how: str) -> str:
+        base = {"nothing": None, "a tensor": "nothing"}.get(what, "a tensor")
+        if base is None or how not in group[what]:
+            return ""
+        more = group[what][how]["ratio"] - group[base][how]["ratio"]
+        return f"{more:+.2f}"
+    return table(["the op takes", "stable", "adds", "unstable", "adds"], (
+        [what, *(cell for how in ("stable", "unstable")
+                 for cell in (ratio_of(ways, how), added(what, how)))]
+        for what, ways in group.items()))
+
+
+def cost_inside(group: dict) -> str:
+    return table(["in the kernel", "stable", "ATen"], (
+        [f"`{what.replace(' by name', '')}`" + " by name" * what.endswith(" by name")
+         if "(" in what else what,
+         ratio_of(ways, "stable"), ratio_of(ways, "unstable")]
+        for what, ways in group.items()))
+
+
+def cost_of_calls(group: dict) -> str:
+    return table(["called from Python", "stable", "unstable", "pybind11"], (
+        [what, *(ratio_of(ways, how)
+                 for how in ("stable op", "unstable op", "pybind11"))]
+        for what, ways in group.items()))
+
+
+def cost_of_gradients(group: dict) -> str:
+    names = dict.fromkeys(how for ways in group.values() for how in ways)
+    return table(["the gradient", *group], (
+        [how, *(ratio_of(ways, how) for ways in group.values())] for how in names))
+
+
+def cost_of_ways(group: dict) -> str:
+    """Show each way, and how many times as long as the first it takes."""
+    rows = []
+    for what, ways in group.items():
+        first = next(iter(ways.values()))["ratio"]
+        for i, (how, one) in enumerate(ways.items()):
+            rows.append(["" if i else what, how, times(one["ratio"]),
+                         f"**{times(one['ratio'] / first)}**" if i else ""])
+    return table(["what", "how", "empty ops", "over the first"], rows)
+
+
+def cost_bill(_) -> str:
+    """Show what the slowest port is made of."""
+    groups = read("cost")["groups"]
+    arguments, inside = groups["arguments"], groups["inside"]
+    calls = {what: ways["stable op"]["ratio"]
+             for what, ways in groups["calls"].items() if "stable op" in ways}
+    tensor = arguments["a tensor"]["stable"]["ratio"]
+    [stacked] = [ways["stack, then sum"]["ratio"] for what, ways in
+                 groups["ways"].items() if "`a + b` of int64, 16 " in what]
+    parts = {
+        "the call from Python, with a tensor": calls["an op of a tensor"],
+        "a second tensor": arguments["two tensors"]["stable"]["ratio"] - tensor,
+        "a `Tensor?`": arguments["a tensor, `Tensor?`"]["stable"]["ratio"] - tensor,
+        "`index_select` by name":
+            inside["index_select(x, 0, i) by name"]["stable"]["ratio"],
+        "`neg` by name": inside["neg(x) by name"]["stable"]["ratio"],
+        "`stack` by name, then `sum`": stacked,
+        "a new tensor for Python": calls["an op that returns a new tensor"] -
+            calls["an op of a tensor"] - inside["empty_like(x)"]["stable"]["ratio"]}
+    whole = groups["ported"]["with an index"]["each op by name"]["ratio"]
+    rows = [[part, times(ratio)] for part, ratio in parts.items()]
+    return table(["part", "empty ops"], [
+        *rows, ["all parts", f"**{times(sum(parts.values()))}**"],
+        ["measured", f"**{times(whole)}**"]])
+
+
+def cost_of_wrappers(_) -> str:
+    versions = read("cost")["wrappers"]
+    first, last = (v.rsplit(".", 1)[0] for v in (min(versions, key=minor_of),
+                                                 max(versions, key=minor_of)))
+    newest = versions[max(versions, key=minor_of)]
+    return f"Read from `ops.h` of {first} to {last}.\n\n" + table(
+        ["called by", "the wrappers"],
+        ([how, ", ".join(f"`{name}`" for name in newest[how])] for how in newest))
+
+
+def minor_of(version: str) -> int:
+    return int(version.split(".")[1])
+
+
 def trace_wheels() -> str:
     result = read("trace_wheels")
     wheels = result["wheels"]
