@@ -3,8 +3,9 @@ crossing against an empty boxed op in the same run. It writes docs/results/cost.
 
     PYTHONPATH=common docs/tools/cost.py    by the Python that has torch
 
-    --quick       a run of seconds, which shows that all of it works
-    --json FILE   writes FILE instead
+    --quick          a run of seconds, which shows that all of it works
+    --json FILE      writes FILE instead
+    --build FOLDER   builds there, and leaves what it built
 
 A member is one way to do one thing. In each round, each member has a turn, in an order
 that changes: as many calls as take a millisecond, between two shorter turns of the
@@ -257,12 +258,12 @@ def read_wrappers(root: Path) -> dict[str, list[str]]:
         r"#endif // TORCH_FEATURE_VERSION < TORCH_VERSION_2_10_0\n"
     parts = re.split(r"^inline [\w:&]+ (\w+)\(", re.sub(old, "", text, flags=re.S),
                      flags=re.M)
-    found: dict[str, list[str]] = {"by name": [], "by the C shim": []}
+    found: dict[str, list[str]] = {"by name": [], "C shim": []}
     for name, body in zip(parts[1::2], parts[2::2]):
         if "torch_call_dispatcher(" in body:
             found["by name"].append(name)
         elif "aoti_torch_aten_" in body:
-            found["by the C shim"].append(name)
+            found["C shim"].append(name)
     return {how: sorted(set(functions)) for how, functions in found.items()}
 
 
@@ -276,19 +277,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, default=ROOT / "docs/results/cost.json")
+    parser.add_argument("--build", type=Path)
     arguments = parser.parse_args()
     rounds, turn = (3, 5e-5) if arguments.quick else (100, 1e-3)
-    with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder))
-        names = load(Path(folder))
-        load_before = os.getloadavg()[0]
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.build or Path(scratch)
+        build(folder)
+        names = load(folder)
         floor = call_op(names, "stable", "empty")
         groups = measure(list_members(names), floor, rounds, turn)
         devices = measure(list_device_members(names), floor, rounds, turn)
     groups["inside"] |= devices["inside"]
     arguments.json.write_text(json.dumps({
         "schema": 1, "what": "cost", "date": datetime.date.today().isoformat(),
-        "hardware": stamp.machine(), "load": round(load_before, 1),
+        "hardware": stamp.machine(), "load": round(before, 1),
         "software": {"compiler": stamp.compiler(), "os": stamp.system(),
                      "torch": torch_version().split("+")[0],
                      "python": platform.python_version()},

@@ -18,6 +18,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import cost_tables
 import migration
 import names
 import pictures
@@ -69,7 +70,7 @@ KINDS = {
     "audits": tables.audits, "port_extensions": tables.port_extensions,
     "gates": tables.gates, "compiled": tables.compiled,
     "loop": tables.loop, "bound": tables.bound,
-    "at_work": tables.at_work, "trace": tables.trace, "cost": tables.cost,
+    "at_work": tables.at_work, "trace": tables.trace, "cost": cost_tables.cost,
     "trace_wheels": tables.trace_wheels, "sass": tables.sass, "plot": pictures.plot,
     "gpu": tables.gpu,
     "names": names.names,

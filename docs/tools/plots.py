@@ -223,11 +223,11 @@ def on_gpu(groups: list[dict]) -> tuple[plt.Figure, str]:
 def costs(groups: dict) -> tuple[plt.Figure, str]:
     """A panel a group, a row a crossing, a mark for each side of the boundary."""
     panels = {"arguments": "an op that takes", "inside": "in a kernel",
-              "calls": "from Python", "gradients": "with a gradient"}
-    told = {what: {how.replace(" op", ""): one for how, one in ways.items()}
-            for name in list(panels)[:3] for what, ways in groups[name].items()}
-    rows = {name: {what: told[what] for what in groups[name]}
-            for name in list(panels)[:3]}
+              "calls": "from Python",
+              "gradients": "with a gradient that is not needed"}
+    rows = {name: {what: {how.replace(" op", ""): one for how, one in ways.items()}
+                   for what, ways in groups[name].items()}
+            for name in ("arguments", "inside", "calls")}
     rows["gradients"] = {
         how: {"stable" if "unstable" not in how else "unstable": one}
         for how, one in groups["gradients"]["no gradient needed"].items()}
@@ -243,13 +243,13 @@ def costs(groups: dict) -> tuple[plt.Figure, str]:
                       if how in ways]
             one.errorbar([m["ratio"] for _, m in points], [row for row, _ in points],
                          xerr=spread([m for _, m in points]), fmt=marker,
-                         color=colour, markersize=5, capsize=2, label=how)
+                         color=colour, markersize=5, label=how)
         name_rows(one, [what.replace("`", "") for what in of_group])
         one.set_ylim(len(of_group) - 0.5, -0.5)
         one.set_title(panels[name], loc="left", fontsize=11)
         one.set_xscale("log")
         ticks = (0.01, 0.1, 1, 10, 100)
-        one.set_xticks(ticks, [f"{t:g} ×" for t in ticks])
+        one.set_xticks(ticks, [f"{t:g}" for t in ticks])
         one.minorticks_off()
     axes[-1].set_xlabel("time over that of the empty boxed op")
     legend(figure, axes[2], 3)
