@@ -139,7 +139,7 @@ def test_macros_of_what_is_included(tmp_path, port):
     ("#if TORCH_VERSION_MAJOR > 1\n#endif", "several versions")])
 def test_what_is_left_is_named(port, code, what):
     left = [one for one in port(body(code)).findings
-            if one.kind not in ("done", "differs")]
+            if one.kind not in ("done", "differs", "slower")]
     assert left and {one.line for one in left} <= {2}
     assert any(what in one.advice + (one.row or {}).get("what", "") for one in left)
 
@@ -149,6 +149,14 @@ def test_what_differs_is_said(port):
                        'TORCH_CHECK_VALUE(n, "no");'))
     differs = [(f.line, f.row["what"]) for f in ported.findings if f.kind == "differs"]
     assert differs == [(2, "threads"), (3, "a check with its own exception")]
+
+
+def test_what_a_small_call_pays_for_is_said(port):
+    ported = port(body("auto a = x.contiguous();\nauto b = x.clone();\n"
+                       "auto c = at::empty_like(x);"))
+    slower = [(f.line, f.advice) for f in ported.findings if f.kind == "slower"]
+    assert [line for line, _ in slower] == [2, 4]
+    assert "is_contiguous()" in slower[0][1] and "aoti_torch" in slower[1][1]
 
 
 def test_bodies_of_macros(port):

@@ -11,7 +11,15 @@ from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 from torch_stable_abi.port.drafts import Draft
 from torch_stable_abi.port.includes import names_in
-from torch_stable_abi.port.rewriting import DIFFERS, DONE, NONE, UNKNOWN, YOURS, Finding
+from torch_stable_abi.port.rewriting import (
+    DIFFERS,
+    DONE,
+    NONE,
+    SLOWER,
+    UNKNOWN,
+    YOURS,
+    Finding,
+)
 from torch_stable_abi.port.sources import is_source
 
 LEFT = (UNKNOWN, YOURS, NONE)
@@ -38,7 +46,7 @@ def as_text(files: list[Ported], drafts: list[Draft], verbose: bool) -> str:
             lines += ["", f"{printable(str(one.path))}: {_summary(one)}"]
         snippets: set[str] = set()
         for finding in sorted(said, key=lambda f: f.line):
-            if finding.kind != DIFFERS:
+            if finding.kind not in (DIFFERS, SLOWER):
                 lines += _describe(finding, snippets)
         lines += _describe_differences(one)
     if drafts:
@@ -82,16 +90,18 @@ def _wrap(text: str) -> list[str]:
 
 
 def _describe_differences(one: Ported) -> list[str]:
-    """Return what is done and behaves differently: each thing once, with its lines."""
-    places: dict[str, list[int]] = {}
-    for finding in one.findings:
-        if finding.kind == DIFFERS and finding.row:
-            places.setdefault(finding.row["differs"], []).append(finding.line)
+    """Return what is done and differs or is slower: each thing once, with lines."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for kind in (DIFFERS, SLOWER):
+        for finding in one.findings:
+            if finding.kind == kind and finding.row:
+                text = finding.advice or finding.row["differs"]
+                places.setdefault((kind, text), []).append(finding.line)
     lines = []
-    for text, numbers_ in places.items():
+    for (kind, text), numbers_ in places.items():
         shown = ", ".join(map(str, sorted(set(numbers_))[:8]))
         more = len(set(numbers_)) - 8
-        lines += [f"  differs, {'line' if len(set(numbers_)) == 1 else 'lines'} {shown}"
+        lines += [f"  {kind}, {'line' if len(set(numbers_)) == 1 else 'lines'} {shown}"
                   + (f" and {more} more" if more > 0 else ""), *_wrap(text)]
     return lines
 
@@ -107,6 +117,9 @@ def _close(files: list[Ported]) -> list[str]:
     if any("torch::stable::" in one.new for one in files):
         lines.append("An error inside an op of PyTorch's keeps its text only with "
                      "headers 2.14 or newer.")
+    if any(one.count(SLOWER) for one in files):
+        lines.append("What is slower matters in small calls: the page \"What the "
+                     "boundary costs\" has by how much.")
     first = [one for one in files if one.count(DONE) and one.path.suffix in
              (".cpp", ".cc", ".cu", ".cxx")]
     first.sort(key=lambda one: (one.count(*LEFT), str(one.path)))

@@ -26,8 +26,15 @@ from torch_stable_abi.port.types import Types
 from torch_stable_abi.schemas import calling
 from torch_stable_abi.schemas.schema import read
 
-DONE, DIFFERS, YOURS, NONE, UNKNOWN = (
-    "done", "differs", "yours", "no counterpart", "unknown")
+DONE, DIFFERS, SLOWER, YOURS, NONE, UNKNOWN = (
+    "done", "differs", "slower", "yours", "no counterpart", "unknown")
+# Wrappers that call an op by its name, where the old code had none or a faster one,
+# and there is another way. docs/cost.md has by how much.
+_BY_NAME = {
+    r"torch::stable::(empty|empty_like|new_empty)\(":
+        "A call by name makes this tensor. aoti_torch_empty_strided makes one without.",
+    r"torch::stable::contiguous\(":
+        "It calls an op even if the tensor is contiguous: ask is_contiguous() first."}
 _INCLUDES = "\1includes\1\n"  # where new ones go
 _MACRO = re.compile(r"(TORCH|AT|C10|PYBIND11|THP|CUDA_KERNEL|RECORD)_[A-Z0-9_]+")
 _NAME_NODES = ("qualified_identifier", "identifier", "type_identifier", "template_type",
@@ -150,6 +157,9 @@ class Rewriter:
             self._leave(node, pattern.row)
             return self._emit_children(node)
         self._name(node, DONE, "", pattern.row)
+        for wrapper, advice in _BY_NAME.items():
+            if re.search(wrapper, pattern.rewrite):
+                self._name(node, SLOWER, advice, pattern.row)
         if pattern.rewrite.startswith("STD_TORCH_CHECK"):
             self._look_at_message(match)
         return self._fill(pattern.rewrite, match)
