@@ -226,6 +226,7 @@ Tensor difference(
   return (index ? x.index_select(0, *index) : x) - y;
 }
 
+//! [autograd]
 using ProductOp =
     c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&)>;
 
@@ -234,7 +235,6 @@ using ProductOp =
 constexpr const char* kProducts[] = {
     "cost_unstable::product", "cost_stable::product_cpp"};
 
-//! [autograd]
 template <int library>
 struct Product : torch::autograd::Function<Product<library>> {
   using Context = torch::autograd::AutogradContext;

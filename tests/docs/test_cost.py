@@ -65,6 +65,12 @@ def test_a_way_that_is_advised_is_faster():
     assert integers["stack, then sum"]["ratio"] > 3 * integers["ATen"]["ratio"]
 
 
+def test_port_calls_slower_what_is():
+    for wrapper in ("empty({4, 4})", "empty_like(x)", "new_empty(x, {4, 4})",
+                    "contiguous(x)"):
+        assert ratio("inside", wrapper) > 1.5 * ratio("inside", wrapper, "unstable")
+
+
 def test_the_wrappers_are_those_of_the_headers():
     versions = RECORD["wrappers"]
     installed = cost.read_wrappers(torch_root())
@@ -172,6 +178,19 @@ def test_each_gradient_is_right(names, how):
         assert ours.equal(expected)
         assert torch.autograd.grad(ours, v, y)[0].equal(
             torch.autograd.grad(expected, v, y)[0])
+
+
+@pytest.mark.full
+def test_who_takes_a_gradient_where_needed(names):
+    torch, x, v, y = names["torch"], names["x"], names["v"], names["y"]
+    with torch.library._scoped_library("cost_stable", "FRAGMENT") as library:
+        torch.library.register_fake(
+            "cost_stable::product", lambda x, y: torch.empty_like(x), lib=library)
+        compiled = torch.compile(names["product"], fullgraph=True, backend="aot_eager")
+        assert compiled(x, y).equal(x * y)
+        assert torch.autograd.grad(compiled(v, y), v, y)[0].equal(y * y)
+    with pytest.raises(RuntimeError, match="must override the setup_context"):
+        torch.func.grad(lambda one: names["product"](one, y).sum())(x)
 
 
 @pytest.mark.full
