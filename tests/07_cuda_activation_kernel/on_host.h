@@ -71,8 +71,8 @@ void on_host::run_part(
   }
 }
 
-// The intrinsics that have one result on any machine. Those that approximate, such
-// as __expf, have another on each.
+// The intrinsics that have one result on any machine. Those that approximate,
+// such as __expf, have another on each.
 inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>(uint64_t{a} * b >> 32);
 }

@@ -52,8 +52,7 @@ Outcome call(const std::string& space, const char* op, const Args&... args) {
     call_op(space + "::" + op, "", stack);
   } catch (const std::exception& error) {
     const std::string text = error.what(); // "before::center: the reason"
-    return {
-        std::nullopt, without_place(text.substr(text.find(": ") + 2))};
+    return {std::nullopt, without_place(text.substr(text.find(": ") + 2))};
   }
   return {torch::stable::detail::to<Tensor>(stack[0]), ""};
 }
