@@ -1,5 +1,7 @@
 """Tables of what the boundary costs, from docs/results/cost.json."""
 
+import textwrap
+
 from tables import of, read, table
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -15,9 +17,10 @@ def ratio_of(ways: dict, how: str) -> str:
 
 def show_made(_) -> str:
     result = read("cost")
-    return f"{of(result)[:-1]}. Python {result['software']['python']}, one thread, " \
-        f"the median of {result['rounds']}\nrounds. The machine's load was " \
-        f"{result['load']} when it began.\n"
+    return textwrap.fill(
+        f"{of(result)[:-1]}. Python {result['software']['python']}, one thread, the "
+        f"median of {result['rounds']} rounds. The machine's load was "
+        f"{result['load']} at the start.", 88) + "\n"
 
 
 def show_arguments(group: dict) -> str:
