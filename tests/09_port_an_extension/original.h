@@ -29,12 +29,13 @@ using torch::stable::Tensor;
 // Its handle; null on a libtorch of another version, which is said once.
 inline void* original() {
   static void* const handle = [] {
-    const bool same = aoti_torch_abi_version() == TORCH_ABI_VERSION;
+    const bool same = aoti_torch_abi_version() == TORCH_ABI_VERSION &&
+        *WORKBOOK_ORIGINAL != '\0';
     void* found = same ? dlopen(WORKBOOK_ORIGINAL, RTLD_NOW) : nullptr;
     if (found == nullptr) {
       std::printf(
           "nothing is compared with the original: %s\n",
-          same ? dlerror() : "it is of another libtorch");
+          same ? dlerror() : "it is of another libtorch, or was not built");
     }
     return found;
   }();

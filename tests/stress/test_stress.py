@@ -298,5 +298,5 @@ def test_a_loss_at_a_failure_is_seen(failures, tmp_path):
 
 
 def test_every_solution_is_under_stress():
-    # 00 is 01 in small.
-    assert {c.number for c in chapters()} == {"00", *ALL}
+    # 00 is 01 in small; 09 is compared with the library that it was.
+    assert {c.number for c in chapters()} == {"00", "09", *ALL}
