@@ -15,8 +15,8 @@
 
 namespace workbook {
 
-// Of the library in which `inside` is any address. A weak one need not be
-// there: `required` leaves it out.
+// Returns the symbols of the library in which `inside` is any address; with
+// `required` without the weak ones, which need not be there.
 inline std::vector<std::string> symbols(
     const void* inside, bool defined, bool required = false) {
   Dl_info info;

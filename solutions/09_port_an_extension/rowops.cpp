@@ -23,7 +23,7 @@ using torch::stable::Tensor;
 namespace wb {
 namespace {
 
-// What ATen writes for a shape: "[2, 3]".
+// Returns a shape as ATen writes it: "[2, 3]".
 std::string text(IntHeaderOnlyArrayRef sizes) {
   std::string all = "[";
   for (const int64_t size : sizes) {

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
-// Calls `op` on a tensor [n] or [n, d] of float, and writes the gradient of its
+// Calls `op` on a tensor [n, d] of float, and writes the gradient of its
 // result, weighted by `weights`, to `gradient`. Returns whether there is one.
 extern "C" __attribute__((visibility("default"))) bool wb09_gradient(
     const char* op,

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,23 +27,27 @@ namespace workbook::chapter_09 {
 
 using torch::stable::Tensor;
 
-// Its handle; null on a libtorch of another version, which is said once.
+// Returns its handle; null, which is said once, on a libtorch of another
+// version and where it was not built. Throws if it should load and does not.
 inline void* original() {
   static void* const handle = [] {
     const bool same = aoti_torch_abi_version() == TORCH_ABI_VERSION &&
         *WORKBOOK_ORIGINAL != '\0';
-    void* found = same ? dlopen(WORKBOOK_ORIGINAL, RTLD_NOW) : nullptr;
-    if (found == nullptr) {
-      std::printf(
-          "nothing is compared with the original: %s\n",
-          same ? dlerror() : "it is of another libtorch, or was not built");
+    void* const found = same ? dlopen(WORKBOOK_ORIGINAL, RTLD_NOW) : nullptr;
+    if (same && found == nullptr) {
+      throw std::runtime_error(dlerror());
+    }
+    if (!same) {
+      std::puts(
+          "nothing is compared with the original: it is of another libtorch, "
+          "or was not built");
     }
     return found;
   }();
   return handle;
 }
 
-// What a call of an op leaves.
+// The result of a call, or the reason why there is none.
 struct Outcome {
   std::optional<Tensor> result;
   std::string refusal; // the reason, without the place; "" if it returned
@@ -61,6 +66,16 @@ Outcome call(const std::string& space, const char* op, const Args&... args) {
   return {torch::stable::detail::to<Tensor>(stack[0]), ""};
 }
 
+// Returns the result of an op under test, where nothing is there to compare it.
+template <class... Args>
+Tensor compute(const char* op, const Args&... args) {
+  const Outcome now = call("rowops", op, args...);
+  if (!now.result) {
+    throw std::runtime_error(now.refusal);
+  }
+  return *now.result;
+}
+
 inline std::string bytes(const Tensor& tensor) {
   const auto size = static_cast<size_t>(
       tensor.numel() * static_cast<int64_t>(tensor.element_size()));
@@ -75,11 +90,6 @@ inline std::string shape(const Tensor& tensor) {
     text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   }
   return text + "] of " + torch::headeronly::toString(tensor.scalar_type());
-}
-
-// The first sentence of a text, up to what libtorch adds.
-inline std::string first_line(const std::string& text) {
-  return text.substr(0, text.find_first_of("\n("));
 }
 
 // "", or how the op under test differs from the original on these arguments.

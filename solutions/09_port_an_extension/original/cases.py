@@ -1,4 +1,4 @@
-"""Cases for ./workbook compare: each op once as it is used, and once as it is not."""
+"""Cases for ./workbook compare: calls that are right, and calls to be refused."""
 
 import torch
 

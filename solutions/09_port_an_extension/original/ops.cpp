@@ -103,7 +103,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& index) {
   return out;
 }
 
-// What Python calls: it checks, then lets the dispatcher find the kernel.
+// Python calls this one: it checks, then lets the dispatcher find the kernel.
 Tensor gather_rows_checked(const Tensor& x, const Tensor& index) {
   TORCH_CHECK(
       x.dim() == 2 && x.is_contiguous(),
