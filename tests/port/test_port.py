@@ -233,6 +233,7 @@ def test_a_draft_says_what_the_kernel_may_write_behind_a_const(tmp_path, port):
         "       const at::Tensor& z, const at::Tensor& v) {\n"
         "  float* a = x.data_ptr<float>();\n"
         "  const float* b = w.data_ptr<float>();\n"
+        "  const auto e = v.requires_grad_();\n"
         "  launch(y.data_ptr<float>());\n  z.add_(w);\n  v.size(0);\n}\n"
         'TORCH_LIBRARY(q, m) { m.def("f", &f); }\n')
     _, drafts = porting.port([str(tmp_path)])

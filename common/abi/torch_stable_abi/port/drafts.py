@@ -32,7 +32,7 @@ class Draft:
 def draft_registrations(sources: list[Source]) -> list[Draft]:
     """Return a draft for each function that pybind11 or m.def(name, &f) exports."""
     functions: dict[str, tuple[Source, Node, Node]] = {}
-    bodies: dict[str, str] = {}
+    bodies: dict[str, tuple[Source, Node]] = {}
     for source in sources:
         for node in walk(source.root):
             if node.type in ("function_definition", "declaration"):
@@ -43,7 +43,7 @@ def draft_registrations(sources: list[Source]) -> list[Draft]:
                             known = join_name(source, name).rpartition("::")[2]
                             functions.setdefault(known, (source, node, one))
                             if body := field(node, "body"):
-                                bodies.setdefault(known, source.text_of(body))
+                                bodies.setdefault(known, (source, body))
                         break
                     if one.type == "compound_statement":
                         break
@@ -53,29 +53,48 @@ def draft_registrations(sources: list[Source]) -> list[Draft]:
             if node.type == "call_expression":
                 if draft := _draft_call(source, node, functions):
                     known = draft.function.rpartition("::")[2]
-                    found.append(_add_doubts(draft, bodies.get(known, "")))
+                    found.append(_add_doubts(draft, *bodies[known])
+                                 if known in bodies else draft)
     return found
 
 
-def _add_doubts(draft: Draft, body: str) -> Draft:
+def _add_doubts(draft: Draft, source: Source, body: Node) -> Draft:
     """Add the tensors that the schema does not mark, and that the function may write
     to: by a method such as add_, or by a pointer to what is not const."""
-    written, doubtful = [], []
-    for name in re.findall(r"Tensor\?? (\w+)", draft.schema):
-        at = rf"\b{name}\s*(?:\.|->)\s*"
-        pointers = re.finditer(
-            rf"(?P<before>[^;{{}}]*){at}(?:mutable_)?(?:data_ptr|accessor|packed_\w+)\b",
-            body)
-        if re.search(at + r"(?!requires_grad_)\w*[a-z]_\(", body):
-            written.append(name)
-        elif any(not re.match(r"\s*(?:static )?const (?!auto)[\w:]+\s*\*",
-                              one["before"]) for one in pointers):
-            doubtful.append(name)
+    tensors = re.findall(r"Tensor\?? (\w+)", draft.schema)
+    written: dict[str, None] = {}
+    doubtful: dict[str, None] = {}
+    for node in walk(body):
+        function = field(node, "function") if node.type == "call_expression" else None
+        receiver = function and field(function, "argument")
+        name = receiver and source.text_of(receiver)
+        method = function and field(function, "field")
+        if name is None or name not in tensors or method is None:
+            continue
+        called = join_name(source, method)
+        if re.fullmatch(r"\w*[a-z]_", called) and called != "requires_grad_":
+            written[name] = None
+        elif re.fullmatch(r"(mutable_)?data_ptr|(packed_)?accessor\w*", called) and \
+                not _is_kept_to_read(source, node):
+            doubtful[name] = None
     marks = [f"{name} is written to: Tensor(a!)" for name in written]
-    if doubtful:
-        marks.append(f"{', '.join(doubtful)}: through a pointer that may write; "
+    doubts = [name for name in doubtful if name not in written]
+    if doubts:
+        marks.append(f"{', '.join(doubts)}: through a pointer that may write; "
                      "Tensor(a!) if the kernel does, else const_data_ptr")
     return Draft(draft.name, draft.schema, draft.function, (*draft.marks, *marks))
+
+
+def _is_kept_to_read(source: Source, call: Node) -> bool:
+    """Says whether what a call returns becomes a pointer to const."""
+    value = call.parent
+    declaration = value.parent if value else None
+    if value is None or value.type != "init_declarator" or declaration is None:
+        return False
+    declarator = field(value, "declarator")
+    return declarator is not None and declarator.type == "pointer_declarator" and any(
+        one.type == "type_qualifier" and source.text_of(one) == "const"
+        for one in declaration.children)
 
 
 def _draft_call(source: Source, node: Node,
