@@ -1,4 +1,4 @@
-"""What stands around an op in Python: a custom_op, and gradients of three kinds."""
+"""Wrap ops in Python: by a custom_op, and by gradients of two kinds."""
 
 import torch
 
@@ -43,7 +43,7 @@ class _Product(torch.autograd.Function):
 
 
 def product(x, y):
-    """What users call: it asks for a gradient only where one is needed."""
+    """Return x * y, with a gradient only where one is needed."""
     if torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
         return _Product.apply(x, y)
     return stable.product(x, y)

@@ -1,6 +1,6 @@
-// What the boundary costs, on the side of the stable ABI: ops that take
-// arguments and do nothing, crossings inside a kernel, and ways around the
-// expensive ones. unstable.cpp has the same with ATen.
+// The ops by which the boundary of the stable ABI is measured: some take
+// arguments and do nothing, some cross it inside a kernel, some go around.
+// unstable.cpp has the same with ATen.
 #include "crossing.h"
 
 #include "by_name.h"
@@ -23,6 +23,7 @@
 
 namespace {
 
+using cost::seen_last;
 using torch::headeronly::IntHeaderOnlyArrayRef;
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
@@ -31,34 +32,14 @@ using wb::OpDecl;
 
 // --- arguments ---------------------------------------------------------------
 
-int64_t seen_last = 0;
-
-void empty() {
-  seen_last = 0;
-}
-void tensor(const Tensor&) {
-  seen_last = 1;
-}
 void tensor_by_value(Tensor) {
   seen_last = 1;
-}
-void two_tensors(const Tensor&, const Tensor&) {
-  seen_last = 2;
-}
-void optional(const Tensor&, const std::optional<Tensor>& y) {
-  seen_last = y.has_value();
 }
 void tensors(const Tensor&, const std::vector<Tensor>& ys) {
   seen_last = static_cast<int64_t>(ys.size());
 }
 void integers(const Tensor&, const std::vector<int64_t>& ns) {
   seen_last = ns.back();
-}
-void integer(const Tensor&, int64_t n) {
-  seen_last = n;
-}
-void number(const Tensor&, double n) {
-  seen_last = static_cast<int64_t>(n);
 }
 void string(const Tensor&, std::string_view s) {
   seen_last = static_cast<int64_t>(s.size());
@@ -68,12 +49,6 @@ void device(const Tensor&, torch::stable::Device d) {
 }
 void dtype(const Tensor&, ScalarType t) {
   seen_last = static_cast<int64_t>(t);
-}
-Tensor returned(const Tensor& x) {
-  return x;
-}
-int64_t seen() {
-  return seen_last;
 }
 
 //! [by_hand]
@@ -87,36 +62,6 @@ void tensor_by_hand(StableIValue* stack, uint64_t, uint64_t) {
 
 // --- inside a kernel ---------------------------------------------------------
 
-int64_t sizes(const Tensor& x) {
-  return x.sizes()[1];
-}
-int64_t size(const Tensor& x) {
-  return x.size(1);
-}
-int64_t strides(const Tensor& x) {
-  return x.strides()[0];
-}
-int64_t numel(const Tensor& x) {
-  return x.numel();
-}
-int64_t scalar_type(const Tensor& x) {
-  return static_cast<int64_t>(x.scalar_type());
-}
-int64_t device_of(const Tensor& x) {
-  return x.device().index();
-}
-int64_t untyped_pointer(const Tensor& x) {
-  return reinterpret_cast<int64_t>(x.const_data_ptr());
-}
-int64_t typed_pointer(const Tensor& x) {
-  return reinterpret_cast<int64_t>(x.const_data_ptr<int64_t>());
-}
-int64_t is_contiguous(const Tensor& x) {
-  return x.is_contiguous();
-}
-Tensor copy(const Tensor& x) {
-  return x;
-}
 int64_t parallel_for(const Tensor&) {
   int64_t sum = 0;
   torch::stable::parallel_for(
@@ -296,16 +241,6 @@ cost::Crossing<Tensor> crossing_of(const char* name) {
   return cost::crossing<Tensor, once, &of_integer>(name);
 }
 const cost::Crossing<Tensor> kCrossings[] = {
-    crossing_of<&sizes>("x.sizes()"),
-    crossing_of<&size>("x.size(1)"),
-    crossing_of<&strides>("x.strides()"),
-    crossing_of<&numel>("x.numel()"),
-    crossing_of<&scalar_type>("x.scalar_type()"),
-    crossing_of<&device_of>("x.device()"),
-    crossing_of<&untyped_pointer>("x.const_data_ptr()"),
-    crossing_of<&typed_pointer>("x.const_data_ptr<int64_t>()"),
-    crossing_of<&is_contiguous>("x.is_contiguous()"),
-    crossing_of<&copy>("copy of a Tensor"),
     crossing_of<&parallel_for>("parallel_for, one thread"),
     crossing_of<&empty_tensor>("empty({4, 4})"),
     crossing_of<&new_empty>("new_empty(x, {4, 4})"),
@@ -334,10 +269,10 @@ const cost::Crossing<Tensor> kCrossings[] = {
     crossing_of<&narrow_by_name>("narrow by name"),
 };
 double crossing(const Tensor& x, std::string_view what, int64_t times) {
-  return cost::find(kCrossings, what).seconds(x, times);
+  return cost::find<Tensor, &of_integer>(kCrossings, what).seconds(x, times);
 }
 Tensor crossed(const Tensor& x, std::string_view what) {
-  return cost::find(kCrossings, what).result(x);
+  return cost::find<Tensor, &of_integer>(kCrossings, what).result(x);
 }
 
 // --- whole ops ---------------------------------------------------------------
@@ -407,24 +342,24 @@ STABLE_TORCH_LIBRARY(cost_stable, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(cost_stable, CompositeExplicitAutograd, m) {
-  m.impl("empty", TORCH_BOX(&empty));
-  m.impl("seen", TORCH_BOX(&seen));
+  m.impl("empty", TORCH_BOX(&cost::empty));
+  m.impl("seen", TORCH_BOX(&cost::seen));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(cost_stable, CPU, m) {
-  m.impl("tensor", TORCH_BOX(&tensor));
+  m.impl("tensor", TORCH_BOX(&cost::tensor<Tensor>));
   m.impl("tensor_by_value", TORCH_BOX(&tensor_by_value));
   m.impl("tensor_by_hand", &tensor_by_hand);
-  m.impl("two_tensors", TORCH_BOX(&two_tensors));
-  m.impl("optional", TORCH_BOX(&optional));
+  m.impl("two_tensors", TORCH_BOX(&cost::two_tensors<Tensor>));
+  m.impl("optional", TORCH_BOX(&cost::optional<Tensor>));
   m.impl("tensors", TORCH_BOX(&tensors));
   m.impl("integers", TORCH_BOX(&integers));
-  m.impl("integer", TORCH_BOX(&integer));
-  m.impl("number", TORCH_BOX(&number));
+  m.impl("integer", TORCH_BOX(&cost::integer<Tensor>));
+  m.impl("number", TORCH_BOX(&cost::number<Tensor>));
   m.impl("string", TORCH_BOX(&string));
   m.impl("device", TORCH_BOX(&device));
   m.impl("dtype", TORCH_BOX(&dtype));
-  m.impl("returned", TORCH_BOX(&returned));
+  m.impl("returned", TORCH_BOX(&cost::returned<Tensor>));
   m.impl("crossing", TORCH_BOX(&crossing));
   m.impl("crossed", TORCH_BOX(&crossed));
   m.impl("fresh", TORCH_BOX(&fresh));

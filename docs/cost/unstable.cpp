@@ -24,34 +24,15 @@
 namespace {
 
 using at::Tensor;
+using cost::seen_last;
 
 // --- arguments ---------------------------------------------------------------
 
-int64_t seen_last = 0;
-
-void empty() {
-  seen_last = 0;
-}
-void tensor(const Tensor&) {
-  seen_last = 1;
-}
-void two_tensors(const Tensor&, const Tensor&) {
-  seen_last = 2;
-}
-void optional(const Tensor&, const std::optional<Tensor>& y) {
-  seen_last = y.has_value();
-}
 void tensors(const Tensor&, at::TensorList ys) {
   seen_last = static_cast<int64_t>(ys.size());
 }
 void integers(const Tensor&, at::IntArrayRef ns) {
   seen_last = ns.back();
-}
-void integer(const Tensor&, int64_t n) {
-  seen_last = n;
-}
-void number(const Tensor&, double n) {
-  seen_last = static_cast<int64_t>(n);
 }
 void string(const Tensor&, c10::string_view s) {
   seen_last = static_cast<int64_t>(s.size());
@@ -62,12 +43,6 @@ void device(const Tensor&, at::Device d) {
 void dtype(const Tensor&, at::ScalarType t) {
   seen_last = static_cast<int64_t>(t);
 }
-Tensor returned(const Tensor& x) {
-  return x;
-}
-int64_t seen() {
-  return seen_last;
-}
 
 // --- inside a kernel ---------------------------------------------------------
 
@@ -76,36 +51,6 @@ int64_t seen() {
 constexpr auto kNothing = at::DeviceType::PrivateUse1;
 C10_REGISTER_GUARD_IMPL(PrivateUse1, c10::impl::NoOpDeviceGuardImpl<kNothing>)
 
-int64_t sizes(const Tensor& x) {
-  return x.sizes()[1];
-}
-int64_t size(const Tensor& x) {
-  return x.size(1);
-}
-int64_t strides(const Tensor& x) {
-  return x.strides()[0];
-}
-int64_t numel(const Tensor& x) {
-  return x.numel();
-}
-int64_t scalar_type(const Tensor& x) {
-  return static_cast<int64_t>(x.scalar_type());
-}
-int64_t device_of(const Tensor& x) {
-  return x.device().index();
-}
-int64_t untyped_pointer(const Tensor& x) {
-  return reinterpret_cast<int64_t>(x.const_data_ptr());
-}
-int64_t typed_pointer(const Tensor& x) {
-  return reinterpret_cast<int64_t>(x.const_data_ptr<int64_t>());
-}
-int64_t is_contiguous(const Tensor& x) {
-  return x.is_contiguous();
-}
-Tensor copy(const Tensor& x) {
-  return x;
-}
 int64_t parallel_for(const Tensor&) {
   int64_t sum = 0;
   at::parallel_for(
@@ -167,16 +112,6 @@ cost::Crossing<Tensor> crossing_of(const char* name) {
   return cost::crossing<Tensor, once, &of_integer>(name);
 }
 const cost::Crossing<Tensor> kCrossings[] = {
-    crossing_of<&sizes>("x.sizes()"),
-    crossing_of<&size>("x.size(1)"),
-    crossing_of<&strides>("x.strides()"),
-    crossing_of<&numel>("x.numel()"),
-    crossing_of<&scalar_type>("x.scalar_type()"),
-    crossing_of<&device_of>("x.device()"),
-    crossing_of<&untyped_pointer>("x.const_data_ptr()"),
-    crossing_of<&typed_pointer>("x.const_data_ptr<int64_t>()"),
-    crossing_of<&is_contiguous>("x.is_contiguous()"),
-    crossing_of<&copy>("copy of a Tensor"),
     crossing_of<&parallel_for>("parallel_for, one thread"),
     crossing_of<&empty_tensor>("empty({4, 4})"),
     crossing_of<&new_empty>("new_empty(x, {4, 4})"),
@@ -194,10 +129,10 @@ const cost::Crossing<Tensor> kCrossings[] = {
     crossing_of<&zero>("zero_"),
 };
 double crossing(const Tensor& x, c10::string_view what, int64_t times) {
-  return cost::find(kCrossings, what).seconds(x, times);
+  return cost::find<Tensor, &of_integer>(kCrossings, what).seconds(x, times);
 }
 Tensor crossed(const Tensor& x, c10::string_view what) {
-  return cost::find(kCrossings, what).result(x);
+  return cost::find<Tensor, &of_integer>(kCrossings, what).result(x);
 }
 
 // --- whole ops ---------------------------------------------------------------
@@ -344,22 +279,22 @@ TORCH_LIBRARY(cost_unstable, m) {
 }
 
 TORCH_LIBRARY_IMPL(cost_unstable, CompositeExplicitAutograd, m) {
-  m.impl("empty", &empty);
-  m.impl("seen", &seen);
+  m.impl("empty", &cost::empty);
+  m.impl("seen", &cost::seen);
 }
 
 TORCH_LIBRARY_IMPL(cost_unstable, CPU, m) {
-  m.impl("tensor", &tensor);
-  m.impl("two_tensors", &two_tensors);
-  m.impl("optional", &optional);
+  m.impl("tensor", &cost::tensor<Tensor>);
+  m.impl("two_tensors", &cost::two_tensors<Tensor>);
+  m.impl("optional", &cost::optional<Tensor>);
   m.impl("tensors", &tensors);
   m.impl("integers", &integers);
-  m.impl("integer", &integer);
-  m.impl("number", &number);
+  m.impl("integer", &cost::integer<Tensor>);
+  m.impl("number", &cost::number<Tensor>);
   m.impl("string", &string);
   m.impl("device", &device);
   m.impl("dtype", &dtype);
-  m.impl("returned", &returned);
+  m.impl("returned", &cost::returned<Tensor>);
   m.impl("crossing", &crossing);
   m.impl("crossed", &crossed);
   m.impl("fresh", &fresh);

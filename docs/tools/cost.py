@@ -15,7 +15,7 @@ the quartiles.
 
 import argparse
 import datetime
-import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -30,6 +30,7 @@ import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from base import stamp
 from base.project import ROOT
@@ -140,14 +141,21 @@ def build(folder: Path) -> None:
             sys.exit(done.stdout)
 
 
+def load_module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def load(folder: Path) -> dict:
     """Load what build() made. Return the names that statements of members have."""
     import torch
     torch.set_num_threads(1)
     for library in LIBRARIES:
         torch.ops.load_library(folder / f"cost_{library}.so")
-    sys.path[:0] = [str(folder), str(SOURCES)]
-    ops = importlib.import_module("ops")
+    ops = load_module(SOURCES / "ops.py")
     stable, unstable = torch.ops.cost_stable, torch.ops.cost_unstable
     torch.manual_seed(0)
     y = torch.randn(4, 4)
@@ -156,7 +164,7 @@ def load(folder: Path) -> dict:
         return torch.autograd.grad(result, x, y)
     return {
         "torch": torch, "stable": stable, "unstable": unstable, "grad": grad,
-        "pybind11": importlib.import_module("cost_pybind11"),
+        "pybind11": load_module(folder / "cost_pybind11.so"),
         "stable_tensor": stable.tensor.default,
         "unstable_tensor": unstable.tensor.default,
         "custom": ops.custom, "custom_that_writes": ops.custom_that_writes,
