@@ -94,11 +94,7 @@ def reset(chapter: Chapter, step: str | None = None) -> None:
     if step is None:
         print(f"my/{chapter.name} is the starter again")
         return
-    places: dict[str, list[tuple[int, int]]] = {}
-    for hunk in hunks(chapter):
-        if hunk.step == step:
-            places.setdefault(hunk.file, []).append((hunk.begin, hunk.end))
-    for name, lines in change_places(chapter, chapter.exercise, places).items():
+    for name, lines in exchange(chapter, step, chapter.exercise).items():
         write_file(chapter.mine / name, "".join(
             line for line in lines if line.strip() != mark_of_given(name, step)))
         print(f"Step {step} of my/{chapter.name}/{name} is the starter's again")
@@ -109,11 +105,7 @@ def give(chapter: Chapter, step: str) -> None:
     says so. What was there is kept, and where is said."""
     keep(chapter, step)
     open_chapter(chapter)
-    places: dict[str, list[tuple[int, int]]] = {}
-    for hunk in hunks(chapter):
-        if hunk.step == step:
-            places.setdefault(hunk.file, []).append((hunk.at, hunk.at + len(hunk.new)))
-    for name, lines in change_places(chapter, chapter.solution, places).items():
+    for name, lines in exchange(chapter, step, chapter.solution).items():
         mark = mark_of_given(name, step)
         text = "".join(lines)
         if mark not in map(str.strip, lines):
@@ -135,10 +127,15 @@ def find_given(folder: Path) -> set[str]:
                                    read_source(path), re.M)}
 
 
-def change_places(chapter: Chapter, folder: Path,
-                  places: dict[str, list[tuple[int, int]]]) -> dict[str, list[str]]:
-    """Return the lines of the learner's files with what stands in these places of the
-    same file in `folder`."""
+def exchange(chapter: Chapter, step: str, folder: Path) -> dict[str, list[str]]:
+    """Return the lines of the learner's files with those of a step as they are in
+    `folder`, the exercise or the solution."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for hunk in hunks(chapter):
+        if hunk.step == step:
+            places.setdefault(hunk.file, []).append(
+                (hunk.begin, hunk.end) if folder == chapter.exercise
+                else (hunk.at, hunk.at + len(hunk.new)))
     found = {}
     for name, there in sorted(places.items()):
         other, yours = (

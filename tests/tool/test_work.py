@@ -314,6 +314,7 @@ def test_of_one_step_only(tool, checkout):
     assert file.read_text() == starter
 
 
+@pytest.mark.full
 def test_a_step_that_is_given_says_so(tool, checkout):
     """list and grade count it; the next one can be done; reset takes the mark away."""
     tool("reset", "01")
