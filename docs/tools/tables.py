@@ -347,7 +347,8 @@ def compiled() -> str:
     return table(
         ["schema", "opcheck", "torch.compile", "export"],
         ([f"`{shape['schema']}`" + (f", tagged `{shape['tag']}`"
-                                    if shape["tag"] else ""),
+                                    if shape["tag"] else "")
+          + (", opcheck is given None" if name == "unmarked_optional" else ""),
           *(cell(name, column) for column in ("opcheck", "inductor", "export"))]
          for name, shape in shapes.items()))
 

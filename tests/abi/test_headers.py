@@ -1,8 +1,11 @@
 """The reader of headers sees what an author may write, and nothing else; and what
 was recorded is what the installed headers have."""
 
+import re
+
 import pytest
 
+from base.project import ROOT
 from base.requirements import install
 from torch_stable_abi.libtorch import headers, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
@@ -85,6 +88,18 @@ def test_what_was_recorded_is_in_the_installed_headers():
     dropped = recorded - found
     assert found - twins <= recorded, sorted(found - twins - recorded)
     assert len(dropped) < 20, sorted(dropped)  # those of an older version alone
+
+
+def test_macros_that_the_solutions_use_are_public_names():
+    defined = {name for folder in headers.FOLDERS
+               for header in (torch_root() / "include" / folder).rglob("*.h")
+               for name in re.findall(r"#define (\w+)", header.read_text())}
+    used = {name for path in (ROOT / "solutions").rglob("*")
+            if path.suffix in (".h", ".cpp", ".cu", ".cuh")
+            for name in re.findall(r"\b[A-Z]+_\w+", path.read_text())}
+    names = {row["name"] for row in surface.names() if row["kind"] == "macro"}
+    used.remove("TORCH_TARGET_VERSION")  # which the author defines
+    assert defined & used <= names, sorted(defined & used - names)
 
 
 def test_names_that_patterns_did_not_see():

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from torch_stable_abi.migration import ROWS
 def port():
     """Return a function that returns a ported text and its findings."""
     install("port")
+    from torch_stable_abi.port.report import Ported, find_floor
     from torch_stable_abi.port.rewriting import Rewriter
     from torch_stable_abi.port.syntax import Source
     from torch_stable_abi.port.types import Types
@@ -25,7 +27,9 @@ def port():
     def port(text):
         source = Source(text.encode())
         rewriter = Rewriter(source, Types(source, []))
-        return SimpleNamespace(text=rewriter.rewrite(), findings=rewriter.findings)
+        new = rewriter.rewrite()
+        return SimpleNamespace(text=new, findings=rewriter.findings, floor=find_floor(
+            [Ported(Path("a.cpp"), text, new, methods=rewriter.methods)]))
     return port
 
 
@@ -262,6 +266,31 @@ def test_an_array_that_borrows_from_its_own_line_is_named(port, code, named):
 def test_a_macro_that_a_row_names_is_named_once(port):
     found = [f for f in port(body('TORCH_WARN("slow");')).findings if f.line == 2]
     assert [f.row["what"] for f in found] == ["a warning"]
+
+
+def test_what_a_check_prints_is_named_by_what_prints_instead(port):
+    found = port(body(
+        'TORCH_CHECK(n, "a ", x.layout(), x.device(), x.sizes(), x.scalar_type());'))
+    named = [(f.code, f.advice or f.row["what"]) for f in found.findings
+             if f.kind == "yours"]
+    assert [code for code, _ in named] == ["x.layout()", "x.device()", "x.sizes()"]
+    assert "static_cast<int>" in named[0][1] and "index()" in named[1][1]
+    assert named[2][1] == "sizes in a message"
+
+
+def test_a_method_that_stays_counts_for_the_headers_that_are_needed(port):
+    assert port(body("x.dim();")).floor == ("2.10", "2.10")
+    assert port(body("x.layout();")).floor == ("2.11", "2.10")
+
+
+@pytest.mark.parametrize("call, written", [
+    ("sum(x, -1)", "sum(x, std::vector<int64_t>{-1})"),
+    ("sum(x, {0}, true)", "sum(x, std::vector<int64_t>{0}, true)"),
+    ("sum_out(out, x, 0)", "sum_out(out, x, std::vector<int64_t>{0})"),
+    ("sum(x, dims)", "sum(x, dims)")])
+def test_a_stable_sum_over_a_list_without_a_name(port, call, written):
+    """An optional list keeps a pointer to the number, which ends with the call."""
+    assert f"torch::stable::{written};" in port(body(f"torch::stable::{call};")).text
 
 
 def test_builds(tmp_path, port):

@@ -29,7 +29,7 @@ FOREIGN = {b"MZ": "a library of Windows", b"\xcf\xfa\xed\xfe": "one of macOS",
            b"\xca\xfe\xba\xbe": "one of macOS", b"!<ar": "a static library",
            b"vers": "a pointer of Git LFS"}
 MACHINES = {"x64": "x86_64", "AArch64": "aarch64"}  # as a wheel calls them
-STRING = re.compile(rb"[\x20-\x7e\n]{3,}")
+STRING = re.compile(rb"[\x20-\x7e\n]{2,}")
 LONGEST_STRING = 2**14  # a schema is shorter; PTX is longer
 # The levels of x86-64 that a library may say that it needs, a bit each.
 X86_64_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")

@@ -29,7 +29,7 @@ KINDS = {"FUNCTION_DECL": "function", "FUNCTION_TEMPLATE": "function",
          "VAR_DECL": "constant", "MACRO_DEFINITION": "macro",
          "USING_DECLARATION": "name"}  # torch::headeronly::Half is c10::Half
 MACHINERY = re.compile(
-    r"THO_(AP|PRIVATE).*|.*_(H|IMPL|H_)|(STABLE_)?(CONCATENATE|UID).*|C10_(UID|"
+    r"THO_(AP|PRIVATE).*|.*_H_?|(?!STABLE_TORCH)\w+_IMPL|(STABLE_)?(CONCATENATE|UID).*|C10_(UID|"
     r"CONCATENATE|ANONYMOUS).*|(DEFINE|SPECIALIZE)_.*|AOTI_TORCH_SHIM.*|"
     r"(STABLE_TORCH|AOTI_TORCH)_(SHIM|EXPORT)|\w+Opaque|StableTorchLibraryInit|"
     r"delete_device_guard|C10_(EXPORT|IMPORT|API)\w*|TORCH\w*_API")
@@ -47,7 +47,7 @@ STAND_INS = {
 OPTIONS = 0x01 | 0x40 | 0x200  # record macros, skip bodies, keep going
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Name:
     name: str  # qualified: "torch::stable::Tensor::sizes"
     kind: str
@@ -78,7 +78,7 @@ def read_surface(roots: dict[int, Path]) -> list[Entry]:
         found = dict(zip(tasks, pool.map(partial(_parse_task, roots), tasks)))
     first: dict[tuple[str, str], tuple[int, str]] = {}
     for minor in sorted(roots):
-        for name in found[minor, minor, DEFINES]:
+        for name in sorted(found[minor, minor, DEFINES]):
             first.setdefault((name.name, name.kind), (minor, name.header))
     keys = {task: {(n.name, n.kind) for n in names}
             for task, names in found.items()}

@@ -53,8 +53,7 @@ _TOKEN = re.compile(
 _SHARED = {"torch::headeronly::IntHeaderOnlyArrayRef":
            "torch/headeronly/util/HeaderOnlyArrayRef.h",
            "StableIValue": "torch/csrc/stable/library.h",
-           "torch::stable::accelerator": "torch/csrc/stable/accelerator.h",
-           "STABLE_TORCH_LIBRARY_IMPL": "torch/csrc/stable/library.h"}
+           "torch::stable::accelerator": "torch/csrc/stable/accelerator.h"}
 
 
 def strip(text: str) -> str:

@@ -33,7 +33,8 @@ def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
                     1, UNKNOWN, path.name, None, "its code is nested too deep")]))
                 continue
             sources.append(source)
-            files.append(Ported(path, _decode(source.text), new, rewriter.findings))
+            files.append(Ported(path, _decode(source.text), new, rewriter.findings,
+                                rewriter.methods))
         elif builds.is_build(path) and (found := builds.read_build(path)):
             text = path.read_text(errors="replace")
             files.append(Ported(path, text, text, found))

@@ -33,6 +33,7 @@ class Ported:
     old: str
     new: str
     findings: list[Finding] = field(default_factory=list)
+    methods: set[str] = field(default_factory=set)  # torch::stable::Tensor::layout, ...
 
     def count(self, *kinds: str) -> int:
         return sum(one.kind in kinds for one in self.findings)
@@ -134,7 +135,7 @@ def find_floor(files: list[Ported]) -> tuple[str, str]:
     newer."""
     known = {row["name"]: row for row in surface.names()}
     used = [known[name] for file in files if is_source(file.path)
-            for name in names_in(file.new) if name in known]
+            for name in names_in(file.new) | file.methods if name in known]
     return (max(["2.10", *(row["headers"] for row in used)], key=numbers),
             max(["2.10", *(row["target"] for row in used)], key=numbers))
 

@@ -44,6 +44,11 @@ _COMMON = set("""
 size data max min at get set reset clone to begin end clear contains view copy_
 fill swap find index type name item div mul add sub sin cos all any sort t
 select record_stream alias split equal round""".split())
+# Methods of a tensor whose results a check prints in ATen, and none prints here.
+_NOT_PRINTED = {
+    "device": "a stable Device does not print: its index() does",
+    "dtype": "print its scalar_type()",
+    "layout": "a Layout does not print: static_cast<int>(x.layout()) does"}
 _HELPERS = {"current_cuda_stream": """
 static inline cudaStream_t current_cuda_stream(int32_t device = -1) {
   if (device == -1) {
@@ -83,6 +88,7 @@ class Rewriter:
         self.known = known
         self.table = read_table()
         self.findings: list[Finding] = [] if findings is None else findings
+        self.methods: set[str] = set()  # of a stable tensor, which the code calls
         self.removed = 0
         self.in_error = names_alone
 
@@ -332,9 +338,11 @@ class Rewriter:
         for node in [*match.rest.get("r", ()), *filter(None, [match.holes.get("b")])]:
             function = field(node, "function")
             name = function and field(function, "field")
-            if name is not None and self.source.text_of(name) in (
-                    "sizes", "strides", "device", "options", "dtype", "layout"):
+            method = self.source.text_of(name) if name is not None else ""
+            if method in ("sizes", "strides"):
                 self._name(node, YOURS, "", self.table.rows["sizes in a message"])
+            elif method in _NOT_PRINTED:
+                self._name(node, YOURS, _NOT_PRINTED[method])
 
     def _look_for_methods(self, node: Node) -> None:
         """Name the methods and operators of tensors that no row has taken."""
@@ -353,7 +361,9 @@ class Rewriter:
         if kind == types.OPTIONAL and any(c.type == "->" for c in function.children):
             kind = types.TENSOR
         schemas = schemas_of(method)
-        if kind == types.TENSOR and method not in stable_methods():
+        if kind == types.TENSOR and method in stable_methods():
+            self.methods.add(f"torch::stable::Tensor::{method}")
+        elif kind == types.TENSOR:
             receiver, arguments = field(function, "argument"), field(node, "arguments")
             self._name(node, YOURS, describe_op(method, *self.known.describe_arguments(
                 [*filter(None, [receiver]),
