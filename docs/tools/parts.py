@@ -12,6 +12,7 @@ in KINDS, the others are what its function is given.
     parts.py --check   names it only; exit status 1 then
 """
 
+import difflib
 import re
 import shlex
 import sys
@@ -22,7 +23,6 @@ import cost_tables
 import migration
 import names
 import pictures
-import porting
 import reports
 import tables
 from base.project import ROOT
@@ -40,13 +40,28 @@ def fenced(code: str, path: str) -> str:
     return f"```{language}\n{code}\n```\n"
 
 
-def snippet(path: str, name: str) -> str:
-    """What stands between two lines `//! [name]`, or `#! [name]` in Python."""
+def marked(path: str, name: str) -> str:
+    """Return what stands between two lines `//! [name]`, or `#! [name]` in Python."""
     text = (ROOT / path).read_text()
     marks = [m for m in SNIPPET_MARK.finditer(text) if m[1] == name]
     if len(marks) != 2:
         raise SystemExit(f"{path} has {len(marks)} marks [{name}], expected 2")
-    return fenced(text[marks[0].end():marks[1].start()], path)
+    return text[marks[0].end():marks[1].start()]
+
+
+def snippet(path: str, name: str) -> str:
+    return fenced(marked(path, name), path)
+
+
+def diff(old: str, new: str, name: str) -> str:
+    """Return what changes of a snippet from one file to another. A TODO in the new
+    one is left out."""
+    before, after = [[line for line in marked(path, name).splitlines()
+                      if not line.lstrip().startswith("// TODO")]
+                     for path in (old, new)]
+    lines = list(difflib.unified_diff(before, after, n=99, lineterm=""))[3:]
+    return "```diff\n" + "\n".join(f"{line[0]} {line[1:]}".rstrip()
+                                   for line in lines) + "\n```\n"
 
 
 def lines(path: str, first: str, last: str) -> str:
@@ -74,8 +89,8 @@ KINDS = {
     "trace_wheels": tables.trace_wheels, "sass": tables.sass, "plot": pictures.plot,
     "gpu": tables.gpu,
     "names": names.names,
-    "migration": migration.group, "ops": migration.ops, "diff": porting.diff,
-    "port": porting.table, "chapters": reports.chapter_table,
+    "migration": migration.group, "ops": migration.ops, "diff": diff,
+    "chapters": reports.chapter_table,
     "errors": reports.errors, "pitfalls": reports.pitfalls,
     "refused": reports.refused, "results": reports.results}
 

@@ -39,8 +39,6 @@ RESULTS = {
         "08_hub_packaging.md",
         "TORCH_ROOT=$(cat .venv/torch-root) PYTHONPATH=common .venv/bin/python "
         "docs/tools/bound.py"),
-    "porting.json": ("the steps of a port", "porting.md",
-                     "./workbook test -- tests/docs/test_porting.py --record"),
     "audit.*": ("what an audit says of public wheels", "audit.md",
                 "PYTHONPATH=common .venv/bin/python docs/tools/audits.py FOLDER"),
     "port.txt": ("an old library, and what `port` says of it", "port.md",
@@ -49,7 +47,7 @@ RESULTS = {
                   "PYTHONPATH=common .venv/bin/python docs/tools/port_extensions.py "
                   "FOLDER"),
     "compare.txt": ("the library before and after its port", "port.md",
-                    "./workbook test -- tests/docs/test_porting.py --record"),
+                    "./workbook test -- tests/port/test_compare.py --record"),
     "print.txt": ("an op's schema, with the call by name that it wants",
                   "05_torch_call_dispatcher.md",
                   "./workbook test -- tests/abi/test_schemas.py --record"),

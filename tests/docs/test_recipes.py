@@ -12,10 +12,10 @@ import sysconfig
 import pytest
 from packaging.tags import compatible_tags, cpython_tags
 
-import port
 import snippets
 from base import nvcc
 from base.project import ROOT
+from support import passes
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import numbers, supported
@@ -50,15 +50,29 @@ assert has("scale_ops::scale", "CPU") and has("scale_ops::scale", "CUDA")
 """
 
 
+# C++ of libtorch, which changes with every version. What is in torch::stable
+# and torch::headeronly is compiled into the extension.
+UNSTABLE = re.compile(r"\b(?:at|c10|torch)::(?!stable\b|headeronly\b)")
+
+
+def unstable_symbols(library):
+    return [line for line in passes("nm", "-D", "-C", "--undefined-only",
+                                    library).splitlines() if UNSTABLE.search(line)]
+
+
+def needed(library):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", passes("readelf", "-d", library))
+
+
 def installed(recipe, folder, *settings):
     """Return the folder where pip has put the wheel's package."""
     source = folder / "source"
     for part in ("scale", recipe):
         shutil.copytree(PORTING / part, source, dirs_exist_ok=True)
-    port.run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps",
+    passes(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps",
              "--no-build-isolation", "--target", folder / "site", *settings, source,
-             MAX_JOBS="2", PATH=f"{os.path.dirname(sys.executable)}:"
-             f"{os.environ['PATH']}")
+             env={**os.environ, "MAX_JOBS": "2", "PATH":
+                  f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"})
     return folder / "site"
 
 
@@ -71,11 +85,11 @@ def site(request, tmp_path_factory):
 
 def test_the_wheel_of_a_recipe_works(site):
     pytest.importorskip("torch")
-    port.run(sys.executable, "-c", USE, PYTHONPATH=os.pathsep.join(
-        [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    passes(sys.executable, "-c", USE, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+        [str(site), *filter(None, [os.environ.get("PYTHONPATH")])])})
     library = site / "scale_ops/libscale.so"
-    assert port.unstable_symbols(library) == []
-    assert [n for n in port.needed(library) if re.match("lib(torch|c10|python)", n)] \
+    assert unstable_symbols(library) == []
+    assert [n for n in needed(library) if re.match("lib(torch|c10|python)", n)] \
         == ["libtorch_cpu.so"]
 
 
@@ -125,7 +139,7 @@ def test_the_cuda_file_needs_both_macros(tmp_path):
     names = []
     for macros in ([TARGET], []):
         assert with_nvcc(newest, output, "-DUSE_CUDA", *macros) == ""
-        text = port.run("nm", "--undefined-only", output)
+        text = passes("nm", "--undefined-only", output)
         names.append(set(re.findall(r"U ((?:aoti_)?torch_\w+)", text)))
     assert names[0] < names[1] and "torch_exception_get_what" in names[1] - names[0]
 
@@ -223,12 +237,12 @@ def test_the_cuda_library_lacks_three_functions_only(tmp_path):
     site = installed("scale_cmake", tmp_path, "--config-settings",
                      f"cmake.define.CMAKE_CUDA_COMPILER={nvcc.find()}")
     libraries = [site / f"scale_ops/lib{n}.so" for n in ("scale", "scale_cuda")]
-    assert not any("cudart" in name for name in port.needed(libraries[1]))
+    assert not any("cudart" in name for name in needed(libraries[1]))
     (tmp_path / "stand_in.cpp").write_text(STAND_IN)
-    port.run("c++", "-shared", "-fPIC", tmp_path / "stand_in.cpp", "-o",
+    passes("c++", "-shared", "-fPIC", tmp_path / "stand_in.cpp", "-o",
              tmp_path / "stand_in.so")
     command = [sys.executable, "-c", LOAD, *libraries]
-    port.run(*command, LD_PRELOAD=str(tmp_path / "stand_in.so"))
+    passes(*command, env={**os.environ, "LD_PRELOAD": str(tmp_path / "stand_in.so")})
     done = subprocess.run(list(map(str, command)), text=True, capture_output=True)
     assert "undefined symbol: torch_c10_cuda_" in done.stderr
 
@@ -277,12 +291,26 @@ def test_two_libraries_fill_one_namespace(tmp_path):
                  for i in (0, 1)]
     here = str([True, False, False])
     for order in ((old, new), (new, old)):
-        assert port.run(sys.executable, "-c", CALL_BOTH, *order).strip() == here
-    text = port.run(sys.executable, "-c", CALL_BOTH, kept, new)
+        assert passes(sys.executable, "-c", CALL_BOTH, *order).strip() == here
+    text = passes(sys.executable, "-c", CALL_BOTH, kept, new)
     assert text.strip().endswith(here)
     assert "Overriding a previously registered kernel" in text
-    text = port.run(sys.executable, "-c", CALL_BOTH, new, kept)
+    text = passes(sys.executable, "-c", CALL_BOTH, new, kept)
     assert text.strip().endswith(str([True, True, False]))
+
+
+def test_a_stable_and_an_unstable_file_in_one_library(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "ported.cpp").write_text(
+        "#define TORCH_TARGET_VERSION 0x020a000000000000\n"
+        f'#include "{PORTING}/second.cpp"\n')
+    mixed = library(tmp_path, "mixed", f"#define KEPT 0\n{OLD}", None,
+                    tmp_path / "ported.cpp")
+    assert passes(sys.executable, "-c", CALL_BOTH, mixed).strip() == \
+        str([True, False, False])
+    assert unstable_symbols(mixed)
+    ported = library(tmp_path, "ported", f'#include "{PORTING}/second.cpp"\n', "2.10")
+    assert unstable_symbols(ported) == []
 
 
 def test_pybind11_in_the_same_file(tmp_path):
@@ -301,21 +329,22 @@ STABLE_TORCH_LIBRARY_IMPL(beside, CompositeExplicitAutograd, m) {
 }
 PYBIND11_MODULE(beside, m) { m.def("add", [](int a, int b) { return a + b; }); }
 """, "2.10", "-fvisibility=hidden", "-isystem", python)
-    assert port.run(
+    assert passes(
         sys.executable, "-c", "import torch, beside; print(beside.add(1, 2), "
         "torch.ops.beside.same(torch.ones(1)).item())",
-        PYTHONPATH=str(tmp_path)).strip() == "3 1.0"
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}).strip() == "3 1.0"
 
 
 def test_a_newer_function_is_called_where_it_is(tmp_path):
     """Built once, with the newest headers at target 2.10."""
     newest, program = headers(supported()[-1]), tmp_path / "newer"
     lib = torch_root() / "lib"
-    port.run("c++", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000",
+    passes("c++", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000",
              "-isystem", newest, PORTING / "newer.cpp", "-o", program, f"-L{lib}",
              "-ltorch_cpu", "-ldl", f"-Wl,-rpath-link,{lib}")
     for version in supported():
-        text = port.run(program, LD_LIBRARY_PATH=str(headers(version).parent / "lib"))
+        text = passes(program, env={
+            **os.environ, "LD_LIBRARY_PATH": str(headers(version).parent / "lib")})
         assumed = numbers(version)[1] < 14
         assert text == "assumed\n" * assumed + "has storage\n", version
 
@@ -345,7 +374,7 @@ def program(tmp_path, name, code, root, *options):
     """Compiled with these headers, at target 2.10."""
     path, lib = tmp_path / name, torch_root() / "lib"
     path.with_suffix(".cpp").write_text(code)
-    port.run("c++", "-std=c++17", "-Wno-unused", *options, "-isystem", root / "include",
+    passes("c++", "-std=c++17", "-Wno-unused", *options, "-isystem", root / "include",
              path.with_suffix(".cpp"), "-o", path, f"-L{lib}", "-ltorch_cpu", "-ldl",
              f"-Wl,-rpath-link,{lib}")
     return path
@@ -391,7 +420,7 @@ def test_a_target_below_an_include_comes_too_late(tmp_path):
             path = program(tmp_path, "order", "\n".join([*order, REASON]),
                            headers(version).parent,
                            "-DSHIM_CHECK=TORCH_ERROR_CODE_CHECK")
-            needed.append("U torch_exception_get_what" in port.run("nm", "-D", path))
+            needed.append("U torch_exception_get_what" in passes("nm", "-D", path))
         assert needed == [False, True], version
 
 
@@ -441,7 +470,7 @@ def test_libc10_has_a_part_of_the_standard_library(tmp_path):
     newest = []
     for options in ([], ["-Wl,--no-as-needed", f"-L{torch_root()}/lib", "-lc10"]):
         path = program(tmp_path, "linked", code, torch_root(), TARGET, *options)
-        text = port.run("readelf", "-W", "--dyn-syms", path)
+        text = passes("readelf", "-W", "--dyn-syms", path)
         newest.append(set(re.findall(r"UND (_ZNK?St\S+@GLIBCXX\S+)", text)))
     assert newest[1] < newest[0]
 
@@ -451,6 +480,6 @@ def test_libc10_has_a_part_of_the_standard_library(tmp_path):
 def test_nvcc_hides_host_functions_when_told(tmp_path, option, exported):
     assert device_code(supported()[-1], tmp_path, "int helper() { return 1; }",
                        "-Xcompiler=-fPIC", *option) == ""
-    text = port.run("readelf", "-W", "--syms", tmp_path / "device.o")
+    text = passes("readelf", "-W", "--syms", tmp_path / "device.o")
     visibility, = re.findall(r"GLOBAL (\w+) .*helper", text)
     assert (visibility == "DEFAULT") == exported

@@ -1,12 +1,15 @@
 """compare: what differs between two libraries, and what does not."""
 
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from base.project import ROOT
+from base.sheets import find_chapter
+from support import passes
 from torch_stable_abi.libtorch.installed import torch_root
 
 pytestmark = pytest.mark.full
@@ -116,10 +119,36 @@ def test_a_library_is_the_same_as_itself(folder):
     assert "9 the same, 1 differ" in done.stdout  # the wrong case
 
 
+def test_chapter_09_before_and_after_its_port(request, folder):
+    """The page shows it: what remains is the type of an error."""
+    torch, chapter = torch_root(), find_chapter("09")
+    original = chapter.solution / "original"
+    for name, command in (
+            ("old", ["-std=c++20", original / "ops.cpp", "-lc10"]),
+            ("new", ["-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000",
+                     chapter.solution / "rowops.cpp"])):
+        (folder / name).mkdir(exist_ok=True)
+        passes("c++", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-isystem",
+               torch / "include", f"-L{torch}/lib", *command, "-ltorch_cpu", "-o",
+               folder / name / "librowops.so")
+    (folder / "cases_of_09.py").write_text(
+        (original / "cases.py").read_text() + "\n\n"
+        "def case_sums_of_integers(ops):\n    return ops.rowops.segment_sum, "
+        "torch.ones(9, 3).long(), torch.tensor([0, 2])\n")
+    words = ["old/librowops.so", "new/librowops.so"]
+    done = compare(folder, *words, "cases_of_09.py")
+    said = re.sub(r"[^\s,]*/", "", done.stdout)
+    file = ROOT / "docs/results/compare.txt"
+    if request.config.getoption("--record"):
+        file.write_text(f"$ ./workbook compare {' '.join(words)} cases.py\n{said}")
+    assert done.returncode == 1 and "7 the same, 1 differ" in said, done.stderr
+    assert file.read_text().partition("\n")[2] == said
+
+
 def test_modules(folder):
     """Their folders are not on the path otherwise."""
     for name, value in (("old", 1), ("new", 2)):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
         (folder / name / "ours.py").write_text(f"def go(x): return x + {value}\n")
     (folder / "of_modules.py").write_text(
         "import torch\ndef case_go(ours): return ours.go, torch.ones(2)\n")

@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from base.project import ROOT
+from base.requirements import install
 from hub.processes import ENVIRONMENT
 from support import PYTHON, alone, bare_environment, build_alone, passed, passes
 
@@ -138,6 +139,7 @@ def test_rms_norm(my_ops, ops):
 @pytest.mark.full
 def test_the_core_of_08_and_another_op_in_it(workbook, tmp_path):
     """The same rms_norm as in template 04: its kernels fit this core too."""
+    install("hub")  # its own tests load it as the Hub does
     folder = made(workbook, "08", tmp_path / "mine")
     assert built(folder) > 8
     spec = importlib.util.spec_from_file_location(

@@ -4,6 +4,8 @@ With a file or more, only those tests are run, by pytest:
 ./workbook test -- tests/solutions/test_ladder.py -k 04"""
 
 import argparse
+import contextlib
+import multiprocessing
 import os
 import re
 import shutil
@@ -19,6 +21,8 @@ from base.building import build_root
 from base.project import BUILD, ROOT
 from base.requirements import install, install_with_torch
 from learn import screen
+from torch_stable_abi.libtorch import runtimes
+from torch_stable_abi.libtorch.versions import listed
 from torch_stable_abi.programs import CannotRun
 
 TITLES = {"learn": "Solutions under AddressSanitizer, UBSan, LeakSanitizer",
@@ -43,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             *arguments.command], cwd=ROOT).returncode
     start = time.monotonic()
     os.environ.setdefault("CUDAARCHS", "90-real")  # compiled; one will do
+    if arguments.full:  # beside what is built
+        multiprocessing.Process(target=_fetch_versions, daemon=True).start()
     if nvcc.find() is None:
         try:
             nvcc.fetch()
@@ -66,6 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
     return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def _fetch_versions() -> None:
+    """Fetch what the matrix and aarch64 need, without a word. A test says what could
+    not be had."""
+    sys.stderr = open(os.devnull, "w")
+    for version, machine in [*((v, runtimes.HERE) for v in listed()),
+                             (runtimes.installed(), "aarch64")]:
+        with contextlib.suppress(CannotRun):
+            runtimes.fetch(version, machine)
 
 
 def _compile_once() -> None:
