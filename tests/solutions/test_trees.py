@@ -71,8 +71,8 @@ def test_sheet(chapter):
         assert "**Done when**" in section, step.id
         assert len(hints(chapter, step.id)) == 3, step.id
         assert (chapter.exercise / step.file).is_file(), step.file
-        open_ = re.sub(r"^<details>.*?^</details>$", "", section, flags=re.M | re.S)
-        assert len(open_.splitlines()) <= 60, step.id
+        shown = re.sub(r"^<details>.*?^</details>$", "", section, flags=re.M | re.S)
+        assert len(shown.splitlines()) <= 60, step.id
     assert sections[-1].startswith("What next")
     assert sum(step.minutes for step in chapter.steps) == chapter.minutes
 

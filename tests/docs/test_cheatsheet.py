@@ -1,0 +1,49 @@
+"""The cheat sheet says what the headers say."""
+
+import re
+
+import snippets
+from base.project import ROOT
+from torch_stable_abi.libtorch import surface
+from torch_stable_abi.libtorch.installed import torch_root
+
+PAGE = (ROOT / "docs/cheatsheet.md").read_text()
+BLOCKS = re.findall(r"^```cpp\n(.*?)^```", PAGE, re.M | re.S)
+
+
+def flat(code: str) -> str:
+    """Without comments, and with blanks between words only."""
+    code = re.sub(r"\s+", " ", re.sub(r"//.*", "", code))
+    return re.sub(r" ?([^\w ]) ?", r"\1", code).strip()
+
+
+def target_of(name: str) -> str | None:
+    row = surface.find_name(f"torch::stable::{name}") or surface.find_name(name)
+    return row and row["target"].replace("2.9", "2.10")  # the workbook's oldest
+
+
+def test_each_declaration_stands_in_a_header():
+    folder = torch_root() / "include/torch/csrc"
+    headers = flat("".join((folder / name).read_text() for name in (
+        "stable/c/shim.h", "inductor/aoti_torch/c/shim.h",
+        "inductor/aoti_torch/generated/c_shim_aten.h")))
+    shim = [block for block in BLOCKS if block.startswith("// target ")]
+    declared = [(block.split()[2], line) for block in shim
+                for line in flat(block).split(";") if line]
+    assert len(declared) >= 20
+    for target, line in declared:
+        assert f" {line};" in headers, line
+        assert target_of(re.search(r"(\w+)\(", line)[1]) == target, line
+
+
+def test_each_name_is_there_since_the_target():
+    rows = re.findall(r"^\| (`.*?) \| ([\d.]+)[^|]* \|$", PAGE, re.M)
+    assert len(rows) >= 10
+    for cell, since in rows:
+        for name in re.findall(r"`([\w:]+)`", cell):
+            assert target_of(name) == since, name
+
+
+def test_the_extension_compiles():
+    code, = (block for block in BLOCKS if "STABLE_TORCH_LIBRARY" in block)
+    assert snippets.compile(code, torch_root(), "2.10", "-fsyntax-only") == ""
