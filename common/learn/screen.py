@@ -92,7 +92,7 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
           paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))
     lines = list(verdict.message)
     if verdict.sentence:  # the step's: what was found says more
-        lines.insert(1 if kind == "test" else 0, verdict.sentence)
+        lines.insert(1 if kind == "test" else len(lines), verdict.sentence)
     for line in lines:
         # A compiler's caret lines keep their columns; the rest is folded.
         # So do the lines of a drawing, which follow a first one.

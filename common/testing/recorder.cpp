@@ -13,14 +13,12 @@ namespace workbook {
 
 namespace {
 
-std::string line(size_t slot, const std::string& what) {
-  return "    slot " + std::to_string(slot) + "  " + what;
-}
+const std::string kArrow = "<- "; // begins what is wrong
 
 } // namespace
 
 void Recorder::begin(const std::string& name) {
-  records_.push_back({"  " + name, nullptr, ""});
+  records_.push_back({name, 0, "", nullptr, ""});
 }
 
 void Recorder::add(
@@ -30,19 +28,19 @@ void Recorder::add(
   for (size_t i = 0; i < types.size(); ++i) {
     const auto blocks = slots::blocks(types[i], stack[i], releases_);
     for (const auto& [what, block] : blocks) {
-      records_.push_back({line(i, role + " " + what), block, ""});
+      records_.push_back({"", i, role + " " + what, block, ""});
     }
     if (blocks.empty()) {
       const std::string bits = slots::written(types[i], stack[i]);
       records_.push_back(
-          {line(i, role + " " + types[i] + " " + bits), nullptr, ""});
+          {"", i, role + " " + types[i] + " " + bits, nullptr, ""});
     }
   }
 }
 
 void Recorder::fault(
     size_t slot, const std::string& what, const std::string& fault) {
-  records_.push_back({line(slot, what), nullptr, fault});
+  records_.push_back({"", slot, what, nullptr, fault});
 }
 
 bool Recorder::check_owned(
@@ -109,19 +107,34 @@ std::string Recorder::fate(const Record& record) const {
                     : "<- released twice: it had two owners";
 }
 
-bool Recorder::clean() const {
-  return std::all_of(
-      records_.begin(), records_.end(), [this](const Record& record) {
-        return record.fault.empty() &&
-            (record.block == nullptr || releases_(record.block) == 1);
-      });
+std::string Recorder::first_fault() const {
+  std::string first;
+  size_t more = 0;
+  for (const Record& record : records_) {
+    const std::string became = fate(record);
+    if (became.rfind(kArrow, 0) != 0) {
+      continue;
+    }
+    if (first.empty()) {
+      first = "slot " + std::to_string(record.slot) + ", " +
+          record.what.substr(0, record.what.find(" 0x")) + ": " +
+          became.substr(kArrow.size());
+    } else {
+      ++more;
+    }
+  }
+  return more == 0 ? first : first + " (and " + std::to_string(more) + " more)";
 }
 
 std::string Recorder::drawing() const {
   std::string text;
   for (const Record& record : records_) {
     const std::string became = fate(record);
-    text += "\n" + record.text + (became.empty() ? "" : ": " + became);
+    text += "\n" +
+        (record.name.empty()
+             ? "    slot " + std::to_string(record.slot) + "  " + record.what
+             : "  " + record.name) +
+        (became.empty() ? "" : ": " + became);
   }
   return text;
 }

@@ -36,15 +36,19 @@ class Recorder {
   // or writes beyond.
   bool check_room(const Schema& schema, const StableIValue* stack);
 
-  // Each slot was handed over as it should, and released exactly once.
-  bool clean() const;
+  // The first slot that was not handed over as it should, or not released
+  // exactly once: "slot 1, return Tensor: never released, ..."; "" if there is
+  // none.
+  std::string first_fault() const;
   // The slots of each call, one a line, and the fate of what was in them.
   std::string drawing() const;
   void clear();
 
  private:
   struct Record {
-    std::string text;
+    std::string name; // of a call, above its slots
+    size_t slot;
+    std::string what;
     const void* block;
     std::string fault;
   };

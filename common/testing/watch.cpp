@@ -103,8 +103,9 @@ void Watch::after_call(const std::string& op, const StableIValue* stack) {
 }
 
 void Watch::require_clean() {
-  if (!recorder_.clean()) {
-    throw std::runtime_error("not each slot has one owner:");
+  const Ledger::Pause pause;
+  if (const std::string fault = recorder_.first_fault(); !fault.empty()) {
+    throw std::runtime_error(fault);
   }
   recorder_.clear();
 }
@@ -118,13 +119,11 @@ std::string Watch::trouble_of_one(const std::function<void(Watch&)>& act) {
   } catch (const std::exception& error) {
     const Ledger::Pause pause;
     // Of a call that never reached libtorch, libtorch has no text.
-    trouble = refused_ ? "stopped before libtorch:" : error.what();
+    trouble = refused_ ? "stopped before libtorch: " + recorder_.first_fault()
+                       : error.what();
   }
   const Ledger::Pause pause;
-  if (trouble.empty() && !recorder_.clean()) {
-    trouble = "not each slot has one owner:";
-  }
-  return trouble;
+  return trouble.empty() ? recorder_.first_fault() : trouble;
 }
 
 std::string Watch::trouble(

@@ -74,7 +74,7 @@ def test_what_is_left_to_do_is_no_fault(source):
     (-6, "", "crash", "ended by SIGABRT"), (3, "", "crash", "ended by exit 3"),
     (-6, "what(): no such op at /x/y.h:3\n", "crash", "what(): no such op"),
     (1, "ERROR: AddressSanitizer: heap-buffer-overflow on address 0x1\nREAD of size 4 "
-     "at 0x1\n", "sanitizer", "heap-buffer-overflow"),
+     "at 0x1\n", "sanitizer", "heap-buffer-overflow, READ of size 4 byte(s)"),
     (1, "/x/y.h:3:4: runtime error: signed integer overflow: 1 + 2\n", "sanitizer",
      "signed integer overflow: 1 + 2"),
     (TIMED_OUT, "", "timeout", "no end after 10 s")])

@@ -282,7 +282,7 @@ def _find_last_statement(file: Path, line: int) -> int:
 
 
 def _describe_bad_access(said: str, text: str) -> list[str]:
-    """Return what AddressSanitizer saw, in lines of few words."""
+    """Return what AddressSanitizer saw, in a line of few words."""
     if said.startswith("stack-overflow"):
         return ["the stack is full: does a function call itself?"]
     message = [re.sub(r" on address.*", "", said)]
@@ -290,4 +290,4 @@ def _describe_bad_access(said: str, text: str) -> list[str]:
     region = re.search(r"^\S+ is located (.*?)(?: \[|$)", text, re.M)
     message += [f"{access[0]} byte(s)"] if access else []
     message += [region[1]] if region else []
-    return message
+    return [", ".join(message)]
