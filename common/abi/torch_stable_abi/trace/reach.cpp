@@ -78,32 +78,46 @@ const char* own_name() {
   return realpath(info.dli_fname, path) == nullptr ? "?" : path;
 }
 
-// Where the stacks of the other threads end, of those that wait for something.
-std::vector<uint64_t> find_stack_pointers() {
-  std::vector<uint64_t> found;
-  DIR* const threads = opendir("/proc/self/task");
-  while (const dirent* thread =
-             threads == nullptr ? nullptr : readdir(threads)) {
-    char path[300], line[256];
-    std::snprintf(
-        path, sizeof(path), "/proc/self/task/%s/syscall", thread->d_name);
-    std::FILE* const file = std::atol(thread->d_name) == syscall(SYS_gettid) ||
-            *thread->d_name == '.'
-        ? nullptr
-        : std::fopen(path, "r");
-    if (file == nullptr) {
-      continue;
+// Where the stack of a thread ends that waits for something; 0 if it runs still
+// when the tries have come to an end, a millisecond each.
+uint64_t find_stack_pointer(const char* thread, int& tries) {
+  char path[300];
+  std::snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", thread);
+  for (; tries > 0; --tries) {
+    std::FILE* const file = std::fopen(path, "r");
+    if (file == nullptr) { // it has ended
+      return 0;
     }
-    // The last words are the stack's address and the code's.
-    uint64_t pointer = 0;
+    char line[256];
     const char* const text = std::fgets(line, sizeof(line), file);
+    std::fclose(file);
+    // The last words are the stack's address and the code's.
     const char* space = text == nullptr ? nullptr : std::strrchr(text, ' ');
     while (space != nullptr && space > text && *--space != ' ') {
     }
+    uint64_t pointer = 0;
     if (space != nullptr && std::sscanf(space, " %" SCNx64, &pointer) == 1) {
+      return pointer;
+    }
+    usleep(1000); // "running", or about to
+  }
+  return 0;
+}
+
+// Where the stacks of the other threads end.
+std::vector<uint64_t> find_stack_pointers() {
+  std::vector<uint64_t> found;
+  int tries = 200; // of all of them, for some may spin for ever
+  DIR* const threads = opendir("/proc/self/task");
+  while (const dirent* thread =
+             threads == nullptr ? nullptr : readdir(threads)) {
+    if (*thread->d_name == '.' ||
+        std::atol(thread->d_name) == syscall(SYS_gettid)) {
+      continue;
+    }
+    if (const uint64_t pointer = find_stack_pointer(thread->d_name, tries)) {
       found.push_back(pointer + kHidden);
     }
-    std::fclose(file);
   }
   if (threads != nullptr) {
     closedir(threads);
