@@ -207,6 +207,15 @@ def refuse_odd_name(folder: Path) -> None:
                         f"'{readable(str(folder))}', which is no UTF-8: rename it")
 
 
+def _defines_target(chapter: Chapter, folder: Path) -> bool:
+    """Tell whether a file of the learner's sets the target by itself. What is
+    precompiled was so without it."""
+    files = {folder / step.file for step in chapter.steps}
+    return any(re.search(rb"^\s*#\s*define\s+TORCH_TARGET_VERSION\b",
+                         path.read_bytes(), re.M)
+               for path in files if path.is_file())
+
+
 def configure(chapter: Chapter, folder: Path,
               build: Path) -> subprocess.CompletedProcess | None:
     """Configure an implementation as a project of its own, if need be."""
@@ -214,7 +223,9 @@ def configure(chapter: Chapter, folder: Path,
     refuse_future([folder / "CMakeLists.txt", *ROOT.glob("common/cmake/*")])
     python = chapter.steps_in_python.exists()  # its product is the build as it is
     cxx = chosen_compiler() if python else compiler()
-    if is_configured(build, cxx):
+    precompiled = "OFF" if _defines_target(chapter, folder) else "ON"
+    if is_configured(build, cxx) and (python or f"WORKBOOK_PCH:BOOL={precompiled}\n" in
+                                      (build / "CMakeCache.txt").read_text()):
         return None
     words: list = ["cmake", "-G", "Ninja", "-S", folder, "-B", build,
                    f"-DTORCH_ROOT:PATH={torch_root()}"]
@@ -224,7 +235,7 @@ def configure(chapter: Chapter, folder: Path,
                   f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/package.cmake"]
     else:
         edited = ";".join(sorted({step.file for step in chapter.steps}))
-        words += ["-DCMAKE_BUILD_TYPE=Debug", "-DWORKBOOK_PCH=ON",
+        words += ["-DCMAKE_BUILD_TYPE=Debug", f"-DWORKBOOK_PCH={precompiled}",
                   f"-DWORKBOOK_EDITED={edited}",
                   f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/learn.cmake"]
     probe = chapter.tests / "probe.cpp"

@@ -64,9 +64,11 @@ def say_next(chapter: Chapter | None,
 def say_the_end() -> None:
     left = [c.number for c in chapters() if not (c.mine.exists() and is_done(c))]
     print(screen.bold("\nThat was the last chapter."))
-    print("You can now write an op that one library brings to every PyTorch since\n"
-          "2.10, say who owns each slot of a call, and ship it as a wheel or on the\n"
-          "Hub. Next:\n"
+    if not left:
+        print("You can now write an op that one library brings to every PyTorch since\n"
+              "2.10, say who owns each slot of a call, and ship it as a wheel or on the\n"
+              "Hub.")
+    print("Next:\n"
           "  ./workbook new NAME --from 04   an extension of your own, on the CPU\n"
           "                                  (07: CUDA, 08: for the Hub)\n"
           "  ./workbook port SOURCES         one that you have already\n"

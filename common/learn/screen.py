@@ -183,7 +183,7 @@ class Telling:
             show_verdict(self.chapter, found, self.then)
         also = [step for step, state in found.steps.items()
                 if state == FAIL and step != found.step]
-        if also and found.step:
+        if also and found.step and found.kind != "todo":
             print(wrap("Fails as well, maybe of the same cause: "
                        + ", ".join(also), ""))
         if found.ran:

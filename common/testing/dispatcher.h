@@ -3,6 +3,8 @@
 // function has it. Both are read, so that one test runs on every version.
 #pragma once
 
+#include "asan.h"
+
 #include <torch/csrc/stable/c/shim.h>
 #include <torch/headeronly/util/shim_utils.h>
 #include <torch/headeronly/version.h>
@@ -11,9 +13,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+
+#if WORKBOOK_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace workbook {
 
@@ -30,10 +37,12 @@ class CapturedStderr {
   CapturedStderr() {
     std::fflush(stderr);
     dup2(file_, STDERR_FILENO);
+    report_to(stderr_);
   }
   ~CapturedStderr() {
     std::fflush(stderr);
     dup2(stderr_, STDERR_FILENO);
+    report_to(STDERR_FILENO);
     close(stderr_);
     close(file_);
   }
@@ -49,6 +58,14 @@ class CapturedStderr {
   }
 
  private:
+  // What a sanitizer says before it ends the process is not captured.
+  static void report_to([[maybe_unused]] int file) {
+#if WORKBOOK_ASAN
+    __sanitizer_set_report_fd(
+        reinterpret_cast<void*>(static_cast<intptr_t>(file)));
+#endif
+  }
+
   int stderr_ = dup(STDERR_FILENO);
   int file_ = memfd_create("stderr", 0);
 };

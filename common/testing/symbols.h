@@ -66,6 +66,30 @@ inline std::vector<std::string> required_symbols(const void* inside) {
   return symbols(inside, false, true);
 }
 
+// Returns the libraries that it was linked with and needs, "libc10.so" and
+// others.
+inline std::vector<std::string> needed_libraries(const void* inside) {
+  Dl_info info;
+  void* extra = nullptr;
+  if (dladdr1(inside, &info, &extra, RTLD_DL_LINKMAP) == 0) {
+    return {};
+  }
+  const auto* const begin = static_cast<const link_map*>(extra)->l_ld;
+  const char* names = nullptr;
+  for (const ElfW(Dyn)* at = begin; at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_STRTAB) { // glibc has made an address of it
+      names = reinterpret_cast<const char*>(at->d_un.d_ptr);
+    }
+  }
+  std::vector<std::string> found;
+  for (const ElfW(Dyn)* at = begin; at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_NEEDED) {
+      found.emplace_back(names + at->d_un.d_val);
+    }
+  }
+  return found;
+}
+
 // "" unless something of namespace wb is visible to other libraries: the first
 // one that is loaded would then answer for all.
 inline std::string not_hidden(const void* inside) {

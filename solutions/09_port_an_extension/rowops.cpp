@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 using torch::headeronly::HeaderOnlyTensorAccessor;
 using torch::headeronly::IntHeaderOnlyArrayRef;
@@ -35,10 +36,13 @@ std::string text(IntHeaderOnlyArrayRef sizes) {
 // Borrows sizes and strides from `tensor`, which must outlive it.
 template <class T, size_t N>
 HeaderOnlyTensorAccessor<T, N> accessor(const Tensor& tensor) {
-  return {
-      tensor.mutable_data_ptr<T>(),
-      tensor.sizes().data(),
-      tensor.strides().data()};
+  T* data = nullptr;
+  if constexpr (std::is_const_v<T>) {
+    data = tensor.const_data_ptr<std::remove_const_t<T>>();
+  } else {
+    data = tensor.mutable_data_ptr<T>();
+  }
+  return {data, tensor.sizes().data(), tensor.strides().data()};
 }
 
 //! [scale_rows]
@@ -78,7 +82,7 @@ Tensor segment_sum(const Tensor& values, const Tensor& offsets) {
         "segment_sum: one offset makes no segment");
   }
   Tensor out = torch::stable::new_zeros(values, {segments, values.size(1)});
-  const auto offset = accessor<int64_t, 1>(offsets);
+  const auto offset = accessor<const int64_t, 1>(offsets);
   for (int64_t s = 0; s < segments; ++s) {
     STD_TORCH_CHECK(
         0 <= offset[s] && offset[s] <= offset[s + 1] &&
@@ -94,7 +98,7 @@ Tensor segment_sum(const Tensor& values, const Tensor& offsets) {
       values.scalar_type(),
       "segment_sum",
       AT_WRAP(([&] {
-        const auto in = accessor<scalar_t, 2>(values);
+        const auto in = accessor<const scalar_t, 2>(values);
         auto sum = accessor<scalar_t, 2>(out);
         torch::stable::parallel_for(
             0, segments, 64, [&](int64_t begin, int64_t end) {

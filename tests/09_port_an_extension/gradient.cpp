@@ -1,5 +1,5 @@
-// A gradient, as Python computes it: by ATen's autograd, which the stable ABI
-// has no functions for. Built with the original library.
+// What the stable ABI has no functions for: a gradient, as Python computes it,
+// and the schema of an op. Built with the original library.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/from_blob.h>
@@ -33,4 +33,11 @@ extern "C" __attribute__((visibility("default"))) bool wb09_gradient(
   }
   std::copy_n(in.grad().const_data_ptr<float>(), n * d, gradient);
   return true;
+}
+
+// Returns how many arguments the op has; -1 if there is no such op.
+extern "C" __attribute__((visibility("default"))) int wb09_arguments(
+    const char* op, const char* overload) {
+  const auto found = c10::Dispatcher::singleton().findSchema({op, overload});
+  return found ? static_cast<int>(found->schema().arguments().size()) : -1;
 }

@@ -16,6 +16,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -78,7 +79,40 @@ std::string of_one_version() {
     }
     if (newer.count(symbol) != 0) {
       return "the library needs " + name +
-          ", which libtorch 2.10 does not have";
+          ", which libtorch 2.10 does not have: is 2.10 the target?";
+    }
+  }
+  return "";
+}
+
+// "", or a call by name that is declared with another number of arguments than
+// the op has. Those that are missing are zeros, and may be right by luck.
+std::string declared_otherwise() {
+  using Visit = void (*)(void (*)(const char*));
+  using Count = int(const char*, const char*);
+  auto* const count = original() == nullptr
+      ? nullptr
+      : reinterpret_cast<Count*>(dlsym(original(), "wb09_arguments"));
+  static std::vector<std::string> calls;
+  calls.clear();
+  const auto visit = reinterpret_cast<Visit>(const_cast<void*>(inside()));
+  visit([](const char* call) { calls.emplace_back(call); });
+  for (const std::string& call :
+       calls) { // "aten::sum.dim(Tensor, int[]) -> ..."
+    const size_t open = call.find('('), close = call.find(')');
+    const std::string name = call.substr(0, open);
+    const size_t dot = name.find('.');
+    const auto commas =
+        std::count(call.begin() + open, call.begin() + close, ',');
+    const auto declared = close == open + 1 ? 0 : commas + 1;
+    const int wanted = count == nullptr
+        ? -1
+        : count(
+              name.substr(0, dot).c_str(),
+              dot == std::string::npos ? "" : name.substr(dot + 1).c_str());
+    if (wanted >= 0 && wanted != declared) {
+      return name + " is declared with " + std::to_string(declared) +
+          " argument(s), and its schema has " + std::to_string(wanted);
     }
   }
   return "";
@@ -110,8 +144,14 @@ Tensor lazy_clone(const Tensor& x) {
 TEST_CASE(
     "09.1 only C functions that libtorch 2.10 has" *
     doctest::description("The library asks for what one version of libtorch "
-                         "has.")) {
+                         "has, or segment_sum of one offset goes wrong.")) {
   REQUIRE_CLEAN(of_one_version());
+  for (const std::string& name : needed_libraries(inside())) {
+    if (name == "libc10.so" || name == "libtorch.so") {
+      LOOK_AT("CMakeLists.txt", "target_link_libraries(");
+      FAIL("the library is linked with ", name, ", of which it needs nothing");
+    }
+  }
   std::string text;
   {
     const CapturedStderr captured;
@@ -156,6 +196,16 @@ TEST_CASE(
         torch::stable::detail::from(factors)};
     call_op("before::scale_rows_", "", again);
     CHECK(values<float>(written) == values<float>(then));
+  }
+  const Tensor kept = ramp({3, 4}), lazy = lazy_clone(kept);
+  StableIValue of_lazy[] = {
+      torch::stable::detail::from(lazy), torch::stable::detail::from(factors)};
+  call_op("rowops::scale_rows_", "", of_lazy);
+  if (values<float>(kept) != values<float>(ramp({3, 4}))) {
+    LOOK_AT("rowops.cpp", "x.");
+    FAIL(
+        "a tensor that shared its memory with x was written to: x gave a "
+        "pointer that must not write");
   }
   const Tensor rows = tensor<float>({1, 2, 3, 4}, {2, 2});
   StableIValue by_two[] = {
@@ -216,6 +266,12 @@ TEST_CASE(
       "segment_sum",
       torch::stable::to(values, ScalarType::Double),
       numbers({0, 4, 9})));
+  Tensor pairs = tensor<int64_t>({0, -1, 4, -1, 9, -1}, {3, 2});
+  REQUIRE_CLEAN(differs(
+      "every other number for an offset",
+      "segment_sum",
+      values,
+      torch::stable::select(pairs, 1, 0)));
   REQUIRE_CLEAN(
       differs("one dimension", "segment_sum", ramp({9}), numbers({0, 9})));
   REQUIRE_CLEAN(differs(
@@ -261,6 +317,11 @@ TEST_CASE(
   check("index [2, 2]", tensor<int64_t>({0, 1, 2, 3}, {2, 2}));
   Tensor pairs = tensor<int64_t>({0, 1, 2, 3}, {2, 2});
   check("an index that is not contiguous", torch::stable::select(pairs, 1, 0));
+  std::vector<int64_t> zero{0}; // and what is behind it is not to be read
+  check(
+      "an index that is one number, expanded",
+      torch::stable::from_blob(
+          zero.data(), {5}, {0}, x.device(), ScalarType::Long));
   REQUIRE_CLEAN(differs("x [5]", "gather_rows", ramp({5}), numbers({0})));
   Tensor wide = ramp({5, 6});
   REQUIRE_CLEAN(differs(
@@ -339,6 +400,7 @@ TEST_CASE(
     "09.7 a call by name has every argument" *
     doctest::description("segment_lengths does not call an op for integers "
                          "with all that its schema has.")) {
+  REQUIRE_CLEAN(declared_otherwise());
   REQUIRE_CLEAN(differs("0 2 5 9", "segment_lengths", numbers({0, 2, 5, 9})));
   REQUIRE_CLEAN(differs("4", "segment_lengths", numbers({4})));
   REQUIRE_CLEAN(differs("7 3", "segment_lengths", numbers({7, 3})));

@@ -134,6 +134,9 @@ def test_only_what_comes_before_the_sanitizer_is_the_learners(source):
     ("{file}:{line}:5: error: expected ';'\n  12 | x\n", "compile", "expected ';'"),
     ("/x/given.h:3:1: error: no member\n{file}:{line}:5: note: in instantiation of f\n",
      "compile", "no member"),
+    # The first error is that of the header, by the learner's line that includes it.
+    ("In file included from {file}:{line}:\n/x/E.h:9:2: error: \"not stable\"\n"
+     "{file}:1:3: error: use of f\n", "compile", '"not stable"'),
     ("ld: undefined reference to `f()'\n", "link", "ld: undefined reference to `f()'"),
     ("mold: error: a.o:(.text): relocation against x out of range\n", "link",
      "mold: error: a.o:(.text): relocation against x out of range"),

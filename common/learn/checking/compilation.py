@@ -18,6 +18,7 @@ ERROR = re.compile(
 NOTE = re.compile(
     r"^(\S.*?):(\d+):\d+: note: (?:in (?:instantiation|expansion)|expanded from)",
     re.M)
+INCLUDED = re.compile(r"^(?:In file included|\s+) *from (\S.*?):(\d+)[,:]", re.M)
 REQUIRED = re.compile(r"^(\S.*?):(\d+):\d+: +required from", re.M)
 
 
@@ -102,10 +103,13 @@ def _find_compiler_error(source: Source, text: str
     ends = [0, *(error.end() for error in errors)]
     starts = [*(error.start() for error in errors), len(text)]
     for i, error in enumerate(errors):
-        before = text[ends[i]:error.start()].rpartition("In instantiation of")[2]
+        before = text[ends[i]:error.start()]
+        # A header that says of itself that it must not be included.
+        included = INCLUDED.findall(before) if error[3][0] in '#"' else []
+        before = before.rpartition("In instantiation of")[2]
         after = text[error.end():starts[i + 1]]
         place = source.nearest([(error[1], error[2]), *REQUIRED.findall(before),
-                                 *NOTE.findall(after)])
+                                 *included, *NOTE.findall(after)])
         if place:
             return *place, _message(error, place)
     if errors:
