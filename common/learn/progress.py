@@ -66,8 +66,8 @@ def say_the_end() -> None:
     print(screen.bold("\nThat was the last chapter."))
     if not left:
         print("You can now write an op that one library brings to every PyTorch since\n"
-              "2.10, say who owns each slot of a call, and ship it as a wheel or on the\n"
-              "Hub.")
+              "2.10, say who owns each slot of a call, and ship it as a wheel or on\n"
+              "the Hub.")
     print("Next:\n"
           "  ./workbook new NAME --from 04   an extension of your own, on the CPU\n"
           "                                  (07: CUDA, 08: for the Hub)\n"

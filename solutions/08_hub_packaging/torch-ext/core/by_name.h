@@ -30,12 +30,12 @@ namespace wb {
 
 // clang-format off
 //! [types]
-// text_of names a type as a schema does. There is none for int, float and
-// Scalar, which no slot has.
+// text_of names a type as a schema does.
 template <typename T> struct Type {};
 template <typename T> std::string text_of(Type<T>) {
   static_assert(sizeof(T) == 0, "no schema has this type: write Tensor, "
-    "int64_t (not int), double (not float), and no reference"); }
+    "int64_t (not int), double (not float), and no reference");
+  return ""; }
 inline std::string text_of(Type<void>) { return "()"; }
 inline std::string text_of(Type<bool>) { return "bool"; }
 inline std::string text_of(Type<int64_t>) { return "int"; }
