@@ -20,6 +20,8 @@ function(add_chapter name)
 
   add_executable(${name}_test ${name}/steps.cpp)
   target_link_libraries(${name}_test PRIVATE workbook_testing)
+  # It is compiled for longer than it runs.
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
   if(arg_ALLOCATIONS OR arg_INTERPOSED)
     target_link_libraries(${name}_test PRIVATE workbook_allocations)
   endif()

@@ -11,6 +11,7 @@ import pytest
 from base.project import ROOT
 from torch_stable_abi.libtorch import surface
 
+pytestmark = pytest.mark.full
 MANY = """
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
@@ -47,7 +48,6 @@ def read():
         elf.read_file(file.name, file))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("by, options", [
     ("g++", "-O0"), ("g++", "-O2 -Wl,-z,now"), ("g++", "-Os -fvisibility=hidden"),
     ("g++", "-O3 -fno-plt"), ("clang++", "-O0"), ("clang++", "-O2"),
@@ -70,7 +70,6 @@ def test_what_compilers_make_of_it(build, read, by, options):
     assert +found.opened == {"many": 1} and not found.macros
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("options", ["-O0", "-O2", "-Os"])
 def test_a_stripped_library(build, read, options):
     found = read(build(MANY, options, "-s", linked=False))
@@ -237,7 +236,6 @@ STABLE_TORCH_LIBRARY_IMPL(audited, %s, m) { m.impl("f", &f); }
 """
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("schema, key, rule, level, said", [
     ("f(Tensor x) -> Tensor", "CPUU", "dispatch-key", "FAIL",
      "no libtorch has the dispatch key CPUU"),
@@ -265,7 +263,6 @@ def test_a_right_registration(findings, build):
     assert {f.rule for f in found if f.level != "ok"} <= {"visible-symbols"}, found
 
 
-@pytest.mark.full
 def test_keys_are_those_of_libtorch(tmp_path):
     """Each in a process of its own, for libtorch ends at one that it does not know."""
     code = ("import os, sys, torch\nfor key in sys.argv[1:]:\n"
@@ -280,7 +277,6 @@ def test_keys_are_those_of_libtorch(tmp_path):
     assert wrong == {"CPUU False", "NPU False"}
 
 
-@pytest.mark.full
 def test_schemas_as_libtorch_reads_them():
     """Schemas of libtorch, and the same with one character changed: what is said to be
     malformed is refused, and most of what is refused is said to be malformed."""
@@ -306,7 +302,6 @@ def test_schemas_that_torch_compile_refuses():
                 assert schema.is_refused_by_compile(text) == refused, text
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("schema, dropped", [
     ("(Tensor out, Tensor x) -> ()", True), ("(Tensor! out, Tensor x) -> ()", False)])
 def test_what_torch_compile_drops(schema, dropped):

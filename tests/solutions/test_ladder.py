@@ -7,7 +7,9 @@ from base.hunks import starter_with
 from base.sheets import chapters
 from support import Implementation
 
-RUNGS = [(chapter, step.id) for chapter in chapters() for step in chapter.steps]
+QUICK = chapters()[:5]  # of these the first rung is tried without --full, too
+RUNGS = [(chapter, done) for chapter in chapters() for done in
+         [*[""] * (chapter not in QUICK), *(step.id for step in chapter.steps)]]
 
 
 def climb(chapter, done):
@@ -22,7 +24,7 @@ def climb(chapter, done):
         assert verdict.passed, verdict
 
 
-@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
+@pytest.mark.parametrize("chapter", QUICK, ids=lambda c: c.number)
 def test_untouched_starter_stops_at_its_first_step(chapter):
     climb(chapter, "")
 

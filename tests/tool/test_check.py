@@ -63,6 +63,7 @@ def test_bytes_that_are_no_utf8(implementation):
     assert verdict.kind == "test" and verdict.step == "01.3", verdict
 
 
+@pytest.mark.full
 def test_options_of_the_environment_hide_no_leak(implementation, monkeypatch, capsys):
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
     monkeypatch.setenv("ASAN_SYMBOLIZER_PATH", "/nowhere")
@@ -227,6 +228,7 @@ def test_an_exception_that_names_its_place(implementation):
     assert told[0].line == mine.line_of("dispatch.h", "ScalarType::BFloat16);")
 
 
+@pytest.mark.full
 def test_a_test_is_built_anew_after_another_was_by_another_compiler(monkeypatch):
     """Else one sanitizer's run time loads the library of the other's."""
     chapter, built = find_chapter("00"), []
@@ -249,6 +251,7 @@ def two_seconds(monkeypatch):
         Implementation.tests.end()
 
 
+@pytest.mark.full
 def test_endless_loop(implementation, two_seconds):
     mine = implementation("01")
     mine.replace(CPP, SIZES, SIZES +
@@ -295,6 +298,7 @@ def test_crash(implementation):
     assert dataclasses.replace(verdict, message=["ended by FPE"]).help == DIVIDED
 
 
+@pytest.mark.full
 def test_what_may_be_the_machine_s_doing_is_looked_at_again(implementation, tmp_path):
     """The system ends processes where memory lacks: the same files may pass later."""
     mine = implementation("00").copy_of(find_chapter("00").solution)
@@ -641,6 +645,7 @@ def test_flags_of_the_environment_are_named_where_no_library_is_linked(
                              "meant, unset it"]
 
 
+@pytest.mark.full
 def test_what_was_cut_off_is_built_anew(tmp_path):
     """A full disk, or a power failure, leaves a part of the test, or no build.ninja."""
     folder = tmp_path / "00"
@@ -660,6 +665,7 @@ def test_what_was_cut_off_is_built_anew(tmp_path):
     assert check(find_chapter("00"), folder).passed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", [
     lambda text: "", lambda text: "message(STATUS hi)\n",
     lambda text: text.replace(" SHARED ", " STATIC ")])
@@ -677,6 +683,7 @@ def test_a_library_that_is_built_no_more_is_not_tested(implementation, change):
 DAEMON = "daemon_of_a_check"  # its name among the processes
 
 
+@pytest.mark.full
 def test_a_daemon_does_not_keep_a_check_waiting(implementation):
     mine = implementation("00")
     file = mine.folder / "first_extension.cpp"

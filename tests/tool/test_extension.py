@@ -17,6 +17,7 @@ from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
 from torch_stable_abi.projects import find_library
 
+pytestmark = pytest.mark.full
 MINE = runtimes.installed()
 OPS = """
 #include <torch/csrc/stable/library.h>
@@ -227,7 +228,6 @@ def test_kernels_in_python(build, workbook, tmp_path):
             "same.two\n" in done.stdout
 
 
-@pytest.mark.full
 def test_a_crash_is_shown_with_what_libtorch_said(build, workbook):
     """Libtorch before 2.13 prints it, and newer ones only keep it."""
     done = workbook("matrix", build(OPS.replace("CPU", "CPUU")), "2.10.0", MINE)
@@ -370,7 +370,6 @@ def test_two_projects_of_one_name(tmp_path):
         assert f"of_{place}".encode() in find_library(str(project)).read_bytes()
 
 
-@pytest.mark.full
 def test_a_project_of_new_on_every_version(workbook, tmp_path, request):
     project = tmp_path / "my_ops"
     assert workbook("new", "my_ops", "--from", "04", project).returncode == 0

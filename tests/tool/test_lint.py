@@ -82,6 +82,7 @@ def test_a_docstring_begins_with_its_subject():
     assert wrong == []
 
 
+@pytest.mark.full
 def test_types_of_the_tool():
     passes(PYTHON, "-m", "mypy", "--cache-dir=build/mypy", cwd=ROOT)
 

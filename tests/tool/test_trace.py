@@ -405,6 +405,7 @@ def test_only_some_ops_are_drawn(programs, trace, tmp_path):
     assert "aten::empty_like" not in text and "bugs::" not in text
 
 
+@pytest.mark.full
 def test_words_that_make_no_sense(workbook):
     for words, status, said in (
             ([], 2, "name a program"), (["--", "nonesuch"], 2, "there is no program"),
