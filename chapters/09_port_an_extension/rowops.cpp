@@ -60,8 +60,9 @@ void scale_rows_(const Tensor& x, const Tensor& factors) {
   float* rows = x.mutable_data_ptr<float>();
   // TODO(09.2): does this pointer have to be one that may write?
   float* factor = factors.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    rows[i] *= factor[i / x.size(1)];
+  const int64_t n = x.numel(), d = x.size(1); // C calls: not in the loop
+  for (int64_t i = 0; i < n; ++i) {
+    rows[i] *= factor[i / d];
   }
 }
 //! [scale_rows]

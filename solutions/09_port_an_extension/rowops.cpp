@@ -58,8 +58,9 @@ void scale_rows_(const Tensor& x, const Tensor& factors) {
       text(factors.sizes()));
   float* rows = x.mutable_data_ptr<float>();
   const float* factor = factors.const_data_ptr<float>();
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    rows[i] *= factor[i / x.size(1)];
+  const int64_t n = x.numel(), d = x.size(1); // C calls: not in the loop
+  for (int64_t i = 0; i < n; ++i) {
+    rows[i] *= factor[i / d];
   }
 }
 //! [scale_rows]
@@ -142,7 +143,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& index) {
       std::all_of(
           row,
           row + index.size(0),
-          [&](int64_t i) { return 0 <= i && i < x.size(0); }),
+          [n = x.size(0)](int64_t i) { return 0 <= i && i < n; }),
       "gather_rows: index must be from 0 to ",
       x.size(0) - 1);
   const auto* from = x.const_data_ptr<float>();

@@ -96,7 +96,7 @@ std::vector<Group> groups(bool quick) {
   }
   std::vector<Group> all;
   for (const auto& [rows, columns] :
-       std::vector<std::pair<int64_t, int64_t>>{{8, 16}, {4096, 1024}}) {
+       std::vector<std::pair<int64_t, int64_t>>{{8, 16}, {128, 128}}) {
     if (quick && rows > 8) {
       continue;
     }

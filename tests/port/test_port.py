@@ -284,6 +284,18 @@ def test_a_method_that_stays_counts_for_the_headers_that_are_needed(port):
     assert port(body("x.layout();")).floor == ("2.11", "2.10")
 
 
+@pytest.mark.parametrize("code, named", [
+    ("for (int64_t i = 0; i < x.numel(); ++i) f(i);", ["x.numel()"]),
+    ("for (int64_t i = 0; i < n; ++i) f(i / x.size(1));", ["x.size(1)"]),
+    ("while (n < x.dim()) ++n;", ["x.dim()"]),
+    ("for (int64_t i = x.numel(); i > 0; --i) f(i);", []),
+    ("for (auto size : x.sizes()) f(size);", []),
+    ("for (int i = 0; i < n; ++i) { g([&] { return x.dim(); }); }", []),
+    ("f(x.numel());", [])])
+def test_a_question_that_a_loop_asks_again_is_named(port, code, named):
+    assert [f.code for f in port(body(code)).findings if f.kind == "slower"] == named
+
+
 @pytest.mark.parametrize("call, written", [
     ("sum(x, -1)", "sum(x, std::vector<int64_t>{-1})"),
     ("sum(x, {0}, true)", "sum(x, std::vector<int64_t>{0}, true)"),

@@ -21,7 +21,7 @@ Tensor scale(const Tensor& input, double factor) {
       AT_WRAP(([&] {
         const auto* in = input.const_data_ptr<scalar_t>();
         auto* to = out.mutable_data_ptr<scalar_t>();
-        for (int64_t i = 0; i < input.numel(); ++i) {
+        for (int64_t i = 0, n = input.numel(); i < n; ++i) {
           to[i] = static_cast<float>(in[i]) * static_cast<float>(factor);
         }
       })),

@@ -363,6 +363,9 @@ class Rewriter:
         schemas = schemas_of(method)
         if kind == types.TENSOR and method in stable_methods():
             self.methods.add(f"torch::stable::Tensor::{method}")
+            if _is_in_loop(node):
+                self._name(node, SLOWER, "A C function is called each time: ask before "
+                           "the loop.", self.table.rows["sizes and strides"])
         elif kind == types.TENSOR:
             receiver, arguments = field(function, "argument"), field(node, "arguments")
             self._name(node, YOURS, describe_op(method, *self.known.describe_arguments(
@@ -407,6 +410,18 @@ class Rewriter:
         if condition and "TORCH_VERSION_M" in self.source.text_of(condition):
             self._name(condition, YOURS, "code for several versions: one branch is "
                        "enough now")
+
+
+def _is_in_loop(node: Node) -> bool:
+    """Tell whether the node is evaluated once for each round of a loop."""
+    while node.parent is not None and node.parent.type not in (
+            "function_definition", "lambda_expression"):
+        once = {"for_statement": "initializer", "for_range_loop": "right",
+                "while_statement": "", "do_statement": ""}.get(node.parent.type)
+        if once is not None and node != field(node.parent, once or "none"):
+            return True
+        node = node.parent
+    return False
 
 
 @cache
