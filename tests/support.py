@@ -23,7 +23,7 @@ from torch_stable_abi.projects import library_of
 
 
 def passes(*command, **options) -> str:
-    """Return what a program prints; fails with it if the status is not 0."""
+    """Return what a program prints. Fail, and show it, if the status is not 0."""
     done = subprocess.run(
         list(map(str, command)), text=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

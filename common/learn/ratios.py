@@ -37,7 +37,7 @@ def _round(value: float) -> float:
 
 
 def pair(samples: list[Sample], floor: list[Sample]) -> list[float]:
-    """Each sample over the floor's nearest one that is not itself."""
+    """Divide each sample by the nearest other sample of the floor."""
     def nearest(sample: Sample) -> Sample:
         return min((f for f in floor if f.at != sample.at),
                    key=lambda f: abs(f.at - sample.at), default=sample)

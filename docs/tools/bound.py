@@ -104,7 +104,8 @@ def inner_loop(assembly: str, name: str) -> list[str]:
 
 
 def elements(loop: list[str], size: int) -> int:
-    """That one time round computes, by the step of its pointers."""
+    """Return how many elements one round of the loop computes, by the step of its
+    pointers."""
     step = next(m for line in loop if (m := re.match(r"\taddq\t\$(\d+),", line)))
     return int(step[1]) // size
 

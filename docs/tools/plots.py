@@ -118,8 +118,8 @@ def times(groups: list[dict]) -> tuple[plt.Figure, str]:
 
 
 def instructions(groups: list[dict]) -> tuple[plt.Figure, str]:
-    """A panel a group, a bar a member: its instructions by the place where they
-    are spent, over all of the floor's."""
+    """Draw a panel for each group and a bar for each member: its instructions, by the
+    place where they are spent, divided by all of the floor's."""
     places = sorted({p for g in groups for m in g["members"]
                      for p in m["instructions"]},
                     key=lambda p: -sum(m["instructions"].get(p, 0)

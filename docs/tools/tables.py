@@ -279,7 +279,7 @@ def ownership() -> str:
 
 
 def grid(corner: str, columns: list[str], rows: dict) -> str:
-    """{row: {column: cell}} as a table."""
+    """Return {row: {column: cell}} as a table."""
     return table([corner, *columns],
                  ([row, *(cells.get(c, "") for c in columns)]
                   for row, cells in rows.items()))

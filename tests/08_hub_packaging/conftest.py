@@ -88,8 +88,8 @@ def look_at(record_property):
 
 @pytest.fixture
 def run_probe(request, source, variant, tmp_path, look_at):
-    """Run a program of probes/. What is wrong is the error that it ends with, and
-    a last line "look at FILE: TEXT" says where. What it prints names the sources,
+    """Run a program of probes/. The error that it ends with says what is wrong, and a
+    last line "look at FILE: TEXT" says where. What it prints names the sources,
     not their copies."""
     # A check has a process of its own, in which torch has computed nothing. Among
     # other tests torch may have, and its threads are not there after a fork.

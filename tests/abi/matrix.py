@@ -217,8 +217,8 @@ class Matrix:
         return row
 
     def newest_targets(self, libraries, pool):
-        """Chapter 06's second library targets its own headers. Older libtorch
-        need not refuse it, but newer must load it."""
+        """Load chapter 06's second library, which targets its own headers, on each
+        version. Older libtorch need not refuse it, but newer must load it."""
         rows = []
         for (chapter, version), library in libraries.items():
             if chapter.number != "06" or not isinstance(library, Path):

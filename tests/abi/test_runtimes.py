@@ -24,8 +24,8 @@ def cache(tmp_path, monkeypatch):
 
 
 def wheel_of(content, listed):
-    """Return a download that gives a wheel with these files; `listed` is what its list
-    says that they hold."""
+    """Return a stand-in for a download, which makes a wheel of these files. The
+    wheel's own list has the sums of `listed`."""
     def download(requirement, machine, partial):
         folder = partial / "wheels"
         folder.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ FILE = ROOT / "docs/results/errors.json"
 
 @pytest.fixture(scope="module")
 def said(request):
-    """{id: {version: what was said}}, and why one is missing."""
+    """Return {id: {version: what was said}}, and {id: why it is missing}."""
     here = runtimes.installed()
     record = request.config.getoption("--record")
     missing = {case["id"]: reason for case in provoking.CASES

@@ -12,7 +12,7 @@ BLOCKS = re.findall(r"^```cpp\n(.*?)^```", PAGE, re.M | re.S)
 
 
 def flat(code: str) -> str:
-    """Without comments, and with blanks between words only."""
+    """Return the code without comments, and with blanks between words only."""
     code = re.sub(r"\s+", " ", re.sub(r"//.*", "", code))
     return re.sub(r" ?([^\w ]) ?", r"\1", code).strip()
 

@@ -39,8 +39,8 @@ NOTES = Path(__file__).with_name("row_notes.cpp")
 
 
 def placed(rows: list[dict], kind: str, tensor: str) -> str:
-    """Snippets where they may stand. Rows do not see each other, and what the
-    compiler says of the third is said of a file "row_3"."""
+    """Put snippets where they may stand. Rows do not see each other, and the compiler
+    names the third one "row_3"."""
     text = ""
     for i, row in enumerate(rows):
         code = row[kind].strip()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def special(tmp_path_factory):
-    """special.py, its library loaded."""
+    """Return the module special.py, whose library is loaded."""
     library = tmp_path_factory.mktemp("special") / "special.so"
     root = torch_root()
     assert snippets.compile(

@@ -134,7 +134,7 @@ class Run:
         return call
 
     def _calls(self, dtype: str, small: bool) -> dict:
-        """{member: call(input, out)}, the floor first."""
+        """Return {member: call(input, out)}, the floor first."""
         torch = self.torch
         names = [*([EMPTY, COPY] if small else [COPY]), *STEPS]
         found = {name: self._of_version(name, dtype) for name in names}
@@ -150,7 +150,7 @@ class Run:
         return found
 
     def _check(self, name: str, call, input, out) -> None:
-        """On some rows: all of them in double would be too much memory."""
+        """Check some rows: all of them in double would take too much memory."""
         rows = [*range(min(32, len(out))), len(out) - 1]
         if name in (EMPTY, COPY, "torch.compile"):
             return

@@ -100,7 +100,7 @@ class Fault:
 
 
 def interrupt(child, after, delay=0.3):
-    """Ctrl-C a little after `after` was seen; gives status and text."""
+    """Press Ctrl-C a little after `after` was printed. Return status and text."""
     seen = until(child, after)
     time.sleep(delay)
     child.send("\x03")
@@ -502,7 +502,7 @@ def test_a_name_server_that_does_not_answer(bare, tmp_path):
 
 
 def headers_of(folder, torch, old, new):
-    """Torch's headers beside a link to its libraries."""
+    """Return a folder with torch's headers and a link to its libraries."""
     shutil.copytree(torch / "include/torch/headeronly",
                     folder / "include/torch/headeronly")
     (folder / "lib").symlink_to(torch_root() / "lib")

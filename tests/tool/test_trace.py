@@ -134,8 +134,8 @@ def test_a_wrong_and_a_right_one(programs, trace, request):
 
 
 def all_bugs(programs, trace, version):
-    """Return the bugs that are not named on this version, and what is said of right
-    ones."""
+    """Return the bugs that this version does not name, and what it says of the right
+    twins."""
     wrong = []
     for op, (of, text) in BUGS.items():
         done = trace("--summary", "--", programs / "caller",

@@ -72,7 +72,7 @@ def refuse_special(path: Path, name: str = "") -> None:
 
 
 def refuse_odd_folder(folder: Path) -> None:
-    """Refuse what stands where a folder is, or will be made, and is none."""
+    """Refuse a path where something other than a folder stands."""
     if leads_nowhere(folder):
         raise CannotRun(f"{place(folder)} is a link to {folder.readlink()}, which is "
                         "not there: bring that back, or remove the link")
@@ -101,8 +101,8 @@ def refuse_unwritable(file: Path, option: str) -> None:
 
 
 def read_json(path: Path) -> dict:
-    """Return {} if it is not there, is cut off by a full disk or a power failure, or
-    is of something else."""
+    """Return the object in a file of JSON; {} if there is no file, if a full disk or a
+    power failure has cut it off, or if it holds something else."""
     try:
         data = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

@@ -62,7 +62,7 @@ def start(command: list[str]) -> int:
 
 
 def wait(process: int, seconds: float) -> int | None:
-    """Return its status; None if the time is over, or this process shall end."""
+    """Return its status; None if its time is over, or if this process is to end."""
     end = time.monotonic() + seconds
     while True:
         arrived = signal.sigtimedwait({signal.SIGCHLD, *ENDING},

@@ -213,7 +213,7 @@ class Attempt:
         return self._locate_leak(last) if last else Finding(PASS, log=run.text)
 
     def _diagnose_first(self, steps: list[str]) -> Finding | None:
-        """Return what is found of the first of these steps that did not pass."""
+        """Return the finding on the first of these steps that did not pass."""
         for step in steps:
             if self.runner.states[step] != PASS:
                 outcome = self.runner.rerun_alone(step)

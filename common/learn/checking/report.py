@@ -44,7 +44,7 @@ class Case:
 
 
 def read(file: Path) -> list[Case] | None:
-    """Return the cases that began; None if the tests did not, or have no report."""
+    """Return the cases that began; None if none did, or if there is no report."""
     if not file.exists():
         return None
     cases: list[Case] = []

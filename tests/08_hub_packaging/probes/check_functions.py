@@ -21,7 +21,8 @@ def check_functions(package):
 
 
 def check_function(name, function, dtype):
-    """Call it with its numbers by name, then with its own, and by place."""
+    """Call the function with its numbers by name, then with its defaults, then by
+    position."""
     numbers = OTHERS.get(name, {})
     values = tuple(numbers.values())
     wide = (torch.randn(4, 2, 24) * 5).to(dtype)

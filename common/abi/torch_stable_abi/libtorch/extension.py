@@ -160,7 +160,7 @@ def takes_of_libtorch(library: Path) -> bool:
 
 
 def shims(library: Path) -> list[str]:
-    """Return what it must find in libtorch, but for what only a GPU needs."""
+    """Return the functions that a library needs of libtorch, but for those of a GPU."""
     names = re.findall(r"GLOBAL +DEFAULT +UND +(\w+)", run_program(
         ["readelf", "--dyn-syms", "-W", library]).stdout)
     return [n for n in names
@@ -191,9 +191,9 @@ def load(library: Path, version: str, stubs: Path, limits: Limits) -> Result:
 def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
         without: list[str], lazy: Callable[[], list[str]] | None = None) -> dict:
     """Run a script that loads a library on a version, and return what it prints as
-    JSON. What only a GPU needs is stood in for, if it is missing, and added to
-    `without`; functions of CUDA are then looked up when they are called, and the
-    script is given the words of `lazy` for it."""
+    JSON. Where a function for a GPU is missing, a stand-in takes its place, and its
+    name is added to `without`. Functions of CUDA are then looked up when they are
+    called, which the script is told by the words that `lazy` returns."""
     said: dict = {}
     words = list[str]()
     for _ in range(20):
@@ -299,7 +299,8 @@ def install_torch(version: str, pip: list) -> None:
 
 def run_command(command: list[str], version: str, stubs: Path, bin: Path | None,
                 limits: Limits) -> dict:
-    """Return whether it passed, the last of what it printed, and why it failed."""
+    """Run the command. Return whether it passed, the end of what it printed, and why it
+    failed."""
     env = {**environment_of_user(), **environment(version, stubs)}
     if bin:  # this torch has its own libraries
         env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",

@@ -29,7 +29,7 @@ _NAMES = (*NAMES, "qualified_identifier", "template_type", "template_function")
 
 
 def expand(pattern: str) -> Iterator[str]:
-    """Yield a pattern with each of its alternatives."""
+    """Yield the pattern once for each of its alternatives."""
     found = re.search(r"\[\[(.*?)\]\]", pattern)
     if not found:
         yield pattern
@@ -40,7 +40,7 @@ def expand(pattern: str) -> Iterator[str]:
 
 def normalize(name: str) -> str:
     """Return a name of at::, torch:: or c10:: as at::. Names that are stable already
-    stay, and those of other spaces."""
+    stay, and so do names of other namespaces."""
     name = name.removeprefix("::")
     space, _, rest = name.partition("::")
     if space in ("torch", "c10", "at") and rest and \

@@ -117,7 +117,8 @@ def write_slots(op: str, overload: str, arguments: list[Argument],
 
 
 def wrap(line: str) -> list[str]:
-    """Return lines that fit a page. A text with a space would be torn: it stays."""
+    """Fold code into lines that fit a page. Code that has a string with a space stays
+    as it is, since the string would be torn."""
     return [line] if '"' in line else textwrap.wrap(
         line, 80, subsequent_indent="    ", break_long_words=False,
         break_on_hyphens=False)
