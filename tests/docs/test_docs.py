@@ -200,6 +200,15 @@ def test_a_command_that_a_page_names_is_one(page, capsys):
             assert not ended.code or "are required" in said, (words, said)
 
 
+def test_an_example_to_copy_stands_in_the_table():
+    tables = "".join(path.read_text() for folder in ("tests", "common/abi")
+                     for path in (ROOT / folder).rglob("*.toml"))
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    examples = re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
+    assert len(examples) == 3
+    assert [example for example in examples if example not in tables] == []
+
+
 def test_links_outside_the_book_lead_somewhere():
     """Sphinx follows those inside."""
     for page in [ROOT / "README.md", *ROOT.glob("solutions/*/README.md")]:
