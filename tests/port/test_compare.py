@@ -137,7 +137,7 @@ def test_chapter_09_before_and_after_its_port(request, folder):
         "torch.ones(9, 3).long(), torch.tensor([0, 2])\n")
     words = ["old/librowops.so", "new/librowops.so"]
     done = compare(folder, *words, "cases_of_09.py")
-    said = re.sub(r"[^\s,]*/", "", done.stdout)
+    said = re.sub(r"[^\s,]*/|:\d+(?=, )", "", done.stdout)  # no folder, no line
     file = ROOT / "docs/results/compare.txt"
     if request.config.getoption("--record"):
         file.write_text(f"$ ./workbook compare {' '.join(words)} cases.py\n{said}")
@@ -147,14 +147,18 @@ def test_chapter_09_before_and_after_its_port(request, folder):
 
 def test_modules(folder):
     """Their folders are not on the path otherwise."""
-    for name, value in (("old", 1), ("new", 2)):
+    for name, value, same in (("old", 1, "x * 1"), ("new", 2, "x.detach() + x * 0")):
         (folder / name).mkdir(exist_ok=True)
-        (folder / name / "ours.py").write_text(f"def go(x): return x + {value}\n")
+        (folder / name / "ours.py").write_text(f"def go(x): return x + {value}\n"
+                                              f"def same(x): return {same}\n")
     (folder / "of_modules.py").write_text(
-        "import torch\ndef case_go(ours): return ours.go, torch.ones(2)\n")
+        "import torch\ndef case_go(ours): return ours.go, torch.ones(2)\n"
+        "def case_part(ours):\n"
+        "    return ours.same, torch.ones(2, 3, requires_grad=True).t()\n")
     done = compare(folder, "old:ours", "new:ours", "of_modules.py")
     assert done.returncode == 1, done.stderr
     assert "2 of 2 values differ, by 1 at most" in done.stdout
+    assert "a gradient: 6 of 6 values differ" in done.stdout  # of what is no leaf
 
 
 def test_what_cannot_be_loaded(folder):

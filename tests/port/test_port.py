@@ -231,6 +231,16 @@ def test_drafts(tmp_path, port):
     assert [mark.split(":")[0] for mark in drafts[0].marks] == ["out", "b", "n"]
 
 
+def test_a_draft_of_what_a_registry_has(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        "int64_t version() { return 1; }\n"
+        "static auto registry = torch::RegisterOperators().op(\n"
+        '    "q::version", [] { return version(); }).op("q::other", &version);\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert ("other() -> int", "version") in {(d.schema, d.function) for d in drafts}
+
+
 def test_a_draft_says_what_the_kernel_may_write_behind_a_const(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "a.cpp").write_text(

@@ -1,5 +1,5 @@
-"""Drafts schemas and registrations, from PYBIND11_MODULE and from m.def(name, &f). A
-person decides the marks: whether a tensor is written to is in the kernel."""
+"""Drafts schemas and registrations, from PYBIND11_MODULE, m.def(name, &f) and
+RegisterOperators().op(name, &f). A person decides the marks: whether a tensor is written to is in the kernel."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Draft:
 
 
 def draft_registrations(sources: list[Source]) -> list[Draft]:
-    """Return a draft for each function that pybind11 or m.def(name, &f) exports."""
+    """Return a draft for each function that one of these exports."""
     functions: dict[str, tuple[Source, Node, Node]] = {}
     bodies: dict[str, tuple[Source, Node]] = {}
     for source in sources:
@@ -100,8 +100,11 @@ def _is_kept_to_read(source: Source, call: Node) -> bool:
 def _draft_call(source: Source, node: Node,
                 functions: dict[str, tuple[Source, Node, Node]]) -> Draft | None:
     function, arguments = field(node, "function"), field(node, "arguments")
-    if function is None or arguments is None or function.type != "field_expression" or \
-            not source.text_of(function).endswith(".def"):
+    if function is None or arguments is None or function.type != "field_expression":
+        return None
+    text = source.text_of(function)
+    if not text.endswith(".def") and not (
+            "RegisterOperators" in text and text.endswith(".op")):
         return None
     given = [c for c in arguments.named_children if c.type != "comment"]
     if len(given) < 2 or given[0].type != "string_literal" or \

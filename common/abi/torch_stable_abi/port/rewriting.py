@@ -314,14 +314,13 @@ class Rewriter:
             if name in headers_of_names():
                 return  # such as c10::irange
             op = short.rpartition("::")[2]
-            more = "; the page on CUDA has more" if short.startswith("at::cuda") else ""
             call = next((one for one in above(node) if one.type == "call_expression"),
                         None)
             arguments = call and field(call, "arguments")
             self._name(node, YOURS, describe_op(
                 op, *self.known.describe_arguments(
                     arguments.named_children if arguments else [])) or
-                       f"no row of the table knows it{more}")
+                       "no row of the table knows it")
         elif _MACRO.fullmatch(name) and name not in headers_of_names() and \
                 name not in self.known.macros and name != "TORCH_EXTENSION_NAME" and \
                 not self._is_said(node, name):
