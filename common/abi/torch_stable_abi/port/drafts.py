@@ -1,5 +1,6 @@
 """Drafts schemas and registrations, from PYBIND11_MODULE, m.def(name, &f) and
-RegisterOperators().op(name, &f). A person decides the marks: whether a tensor is written to is in the kernel."""
+RegisterOperators().op(name, &f). A person decides the marks: whether a tensor is
+written to is in the kernel."""
 
 import re
 from dataclasses import dataclass
