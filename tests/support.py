@@ -133,12 +133,14 @@ def build_alone(source: Path, folder: Path, *options: str, by: str = ""
 def terminal(checkout: Path, *arguments: str, **environment: str
              ) -> pexpect.spawn:
     """./workbook there, on a terminal of 80 columns."""
-    return pexpect.spawn(
+    child = pexpect.spawn(
         "./workbook", list(arguments), cwd=str(checkout), encoding="utf-8",
         codec_errors="replace", dimensions=(40, 80), timeout=120,
         env={**os.environ, **environment},
         # A job in the background ignores it, and so would all it starts.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    child.str_last_chars = 4000  # that are shown if something does not come
+    return child
 
 
 def until(child: pexpect.spawn, text: str, seconds: float = 120) -> str:
