@@ -58,7 +58,7 @@ class CapturedStderr {
   }
 
  private:
-  // What a sanitizer says before it ends the process is not captured.
+  // A sanitizer's report goes to the real stderr, since the process ends then.
   static void report_to([[maybe_unused]] int file) {
 #if WORKBOOK_ASAN
     __sanitizer_set_report_fd(

@@ -323,7 +323,7 @@ void for_each_dtype(const Check& check) {
 }
 
 // Checks every gate from -87 up, or one in `step`, by a function of the bits.
-// What is subnormal comes second: there every wrong rounding looks alike.
+// Subnormal results come second, for every wrong rounding looks alike there.
 template <class T>
 void check_gates(
     uint16_t (*silu_and_mul)(uint16_t, uint16_t),

@@ -1,5 +1,6 @@
-// What the port costs: each op of the library as it was, which is the floor,
-// and of the ported one, on a few rows and on many. Both are called by name.
+// This benchmark measures what the port costs. The floor of each group is an op
+// of the library as it was. Both ops are called by name, on a few rows and on
+// more, but fewer than libtorch shares among threads.
 #include "bench/bench.h"
 
 #include <torch/csrc/stable/library.h>

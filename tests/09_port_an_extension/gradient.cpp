@@ -1,5 +1,5 @@
-// What the stable ABI has no functions for: a gradient, as Python computes it,
-// and the schema of an op. Built with the original library.
+// These functions, for which the stable ABI has none, compute a gradient as
+// Python does, and look at an op's schema. They are built with the original.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/from_blob.h>

@@ -97,8 +97,8 @@ std::string declared_otherwise() {
   calls.clear();
   const auto visit = reinterpret_cast<Visit>(const_cast<void*>(inside()));
   visit([](const char* call) { calls.emplace_back(call); });
-  for (const std::string& call :
-       calls) { // "aten::sum.dim(Tensor, int[]) -> ..."
+  // Each is a text such as "aten::sum.dim(Tensor, int[]) -> Tensor".
+  for (const std::string& call : calls) {
     const size_t open = call.find('('), close = call.find(')');
     const std::string name = call.substr(0, open);
     const size_t dot = name.find('.');

@@ -29,7 +29,8 @@ KINDS = {"FUNCTION_DECL": "function", "FUNCTION_TEMPLATE": "function",
          "VAR_DECL": "constant", "MACRO_DEFINITION": "macro",
          "USING_DECLARATION": "name"}  # torch::headeronly::Half is c10::Half
 MACHINERY = re.compile(
-    r"THO_(AP|PRIVATE).*|.*_H_?|(?!STABLE_TORCH)\w+_IMPL|(STABLE_)?(CONCATENATE|UID).*|C10_(UID|"
+    r"THO_(AP|PRIVATE).*|.*_H_?|(?!STABLE_TORCH)\w+_IMPL|"
+    r"(STABLE_)?(CONCATENATE|UID).*|C10_(UID|"
     r"CONCATENATE|ANONYMOUS).*|(DEFINE|SPECIALIZE)_.*|AOTI_TORCH_SHIM.*|"
     r"(STABLE_TORCH|AOTI_TORCH)_(SHIM|EXPORT)|\w+Opaque|StableTorchLibraryInit|"
     r"delete_device_guard|C10_(EXPORT|IMPORT|API)\w*|TORCH\w*_API")

@@ -78,8 +78,8 @@ const char* own_name() {
   return realpath(info.dli_fname, path) == nullptr ? "?" : path;
 }
 
-// Where the stack of a thread ends that waits for something; 0 if it runs still
-// when the tries have come to an end, a millisecond each.
+// Returns where the stack of a waiting thread ends; 0 if the thread still runs
+// when all tries, a millisecond each, are over.
 uint64_t find_stack_pointer(const char* thread, int& tries) {
   char path[300];
   std::snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", thread);
@@ -104,7 +104,7 @@ uint64_t find_stack_pointer(const char* thread, int& tries) {
   return 0;
 }
 
-// Where the stacks of the other threads end.
+// Returns where the stacks of the other threads end.
 std::vector<uint64_t> find_stack_pointers() {
   std::vector<uint64_t> found;
   int tries = 200; // of all of them, for some may spin for ever
