@@ -12,7 +12,7 @@ namespace wb {
 using torch::stable::Tensor;
 
 //! [extension]
-// The kernel. const_data_ptr refuses any other dtype than float.
+// The kernel: the function that computes the result.
 Tensor silu(const Tensor& x) {
   STD_TORCH_CHECK(x.is_contiguous(), "silu: x must be contiguous");
   Tensor y = torch::stable::empty_like(x);
@@ -26,6 +26,7 @@ Tensor silu(const Tensor& x) {
 
 } // namespace wb
 
+//! [registration]
 // The schema: what the op takes and what it returns.
 STABLE_TORCH_LIBRARY(wb00, m) {
   m.def("silu(Tensor x) -> Tensor");
@@ -35,4 +36,5 @@ STABLE_TORCH_LIBRARY(wb00, m) {
 STABLE_TORCH_LIBRARY_IMPL(wb00, CPU, m) {
   m.impl("silu", TORCH_BOX(&wb::silu));
 }
+//! [registration]
 //! [extension]

@@ -22,6 +22,7 @@ elseif(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
     -ftrivial-auto-var-init=pattern -Wno-maybe-uninitialized)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
+add_compile_definitions(_GLIBCXX_ASSERTIONS) # such as an index beyond a vector's end
 add_link_options(-fsanitize=address,undefined)
 
 # mold makes a strong reference of a weak one if the function is there; the

@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 from base.sheets import Chapter
-from learn.checking.verdict import CALLED, FAIL, Verdict
+from learn.checking.verdict import CALLED, FAIL, PASS, Verdict
 
 PRINTED = 10  # lines of what the learner's code printed
 NOTES = 3
@@ -155,7 +155,7 @@ class Telling:
 
     def tell(self, verdict: Verdict) -> None:
         self.told = verdict
-        if verdict.kind == "todo":
+        if verdict.kind in ("todo", PASS):
             return  # first of all what was done has to be right
         show_verdict(self.chapter, verdict, self.then)
         if verdict.kind == "leak":
@@ -165,6 +165,8 @@ class Telling:
         """Return True if the learner goes on to another step."""
         told = self.told
         new = not (told and told.step == found.step)
+        if told and told.passed and found.kind in ("todo", PASS):
+            show_verdict(self.chapter, told, self.then)
         if found.passed:
             what = "its step passes" if len(found.steps) == 1 else \
                 f"all {len(found.steps)} steps pass"

@@ -6,6 +6,7 @@
 #include "asan.h"
 
 #include <torch/csrc/stable/c/shim.h>
+#include <torch/csrc/stable/stableivalue_conversions.h>
 #include <torch/headeronly/util/shim_utils.h>
 #include <torch/headeronly/version.h>
 
@@ -13,10 +14,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #if WORKBOOK_ASAN
 #include <sanitizer/common_interface_defs.h>
@@ -101,6 +106,28 @@ inline void call_op(
     return torch_call_dispatcher(
         op.c_str(), overload.c_str(), stack, TORCH_ABI_VERSION);
   });
+}
+
+// Calls an op by its name. Results are the types of its returns, none or more.
+template <class... Results, class... Arguments>
+auto call(
+    const std::string& op,
+    const std::string& overload,
+    const Arguments&... arguments) {
+  constexpr size_t kSlots =
+      std::max<size_t>({1, sizeof...(Results), sizeof...(Arguments)});
+  StableIValue stack[kSlots] = {torch::stable::detail::from(arguments)...};
+  call_op(op, overload, stack);
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::tuple<Results...>{
+        torch::stable::detail::to<Results>(stack[I])...};
+  }
+  (std::index_sequence_for<Results...>());
+}
+
+// Returns whether the running libtorch is 2.`minor` or newer.
+inline bool libtorch_at_least(uint64_t minor) {
+  return aoti_torch_abi_version() >= (uint64_t{2} << 56 | minor << 48);
 }
 
 } // namespace workbook

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/c/shim.h>
+#include <torch/headeronly/util/shim_utils.h>
 
 #include <dlfcn.h>
 
@@ -70,9 +71,6 @@ inline const Shim kListSetItem = SHIM(torch_list_set_item);
 inline const Shim kStringLonger = LONGER(torch_string_length);
 inline const Shim kListLonger = LONGER(torch_list_size);
 
-// The n-th new handle of a tensor fails for the headers in this program.
-inline int handles_until_failure = 0;
-
 // While it lives, libtorch numbers its enums as a later one may. The
 // executable's own definition of a symbol comes before libtorch's, for the
 // library under test and, where libtorch calls itself through its procedure
@@ -94,13 +92,6 @@ struct Renumbered {
       reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name))
 
 extern "C" {
-
-AOTITorchError aoti_torch_new_tensor_handle(
-    AtenTensorHandle handle, AtenTensorHandle* result) {
-  NEXT(aoti_torch_new_tensor_handle);
-  int& left = workbook::chapter_02::handles_until_failure;
-  return left > 0 && --left == 0 ? TORCH_FAILURE : next(handle, result);
-}
 
 #define CODE(name)                                     \
   int32_t name() {                                     \

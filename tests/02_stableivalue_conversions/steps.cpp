@@ -1,31 +1,24 @@
-// Tests of chapter 02: each step has a case. Others test the rows of the
-// conversion table, and what libtorch and its headers lose, by version.
-#include "conversions.h"
+// Tests of chapter 02: each step has a case.
 #include "replaced_shims.h"
-#include "table_rows.h"
 #include "testing/checks.h"
 #include "testing/dispatcher.h"
 #include "testing/ledger.h"
 #include "testing/library.h"
 #include "testing/random.h"
+#include "testing/string_slot.h"
 #include "types.h"
 #include "watched_calls.h"
 
 #include <doctest/doctest.h>
 
 #include <torch/csrc/stable/device.h>
-#include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/version.h>
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,9 +30,6 @@ using c10::Layout;
 using c10::MemoryFormat;
 using c10::ScalarType;
 using doctest::Contains;
-using rows::from_string;
-using rows::to_string;
-using rows::Verdict;
 using torch::stable::Device;
 using torch::stable::Tensor;
 namespace theirs = torch::stable::detail; // PyTorch's own conversions
@@ -604,174 +594,4 @@ TEST_CASE(
   const auto echoed =
       theirs::to<std::vector<Tensor>>(call("echo_tensors", bits(tensors)));
   CHECK(echoed.size() == 4);
-}
-
-// --- The rows of the conversion table ----------------------------------------
-
-TEST_CASE("02 rows that convert") {
-  // Up to 2.13 libtorch loses each string that it reads: one that it is given
-  // as an argument, and one that the kernel returns.
-  const double strings = libtorch_at_least(14) ? 0 : 2;
-  const struct {
-    const char* schema;
-    const char* extension;
-    double lost;
-  } expected[] = {
-      {"Type?", "std::optional<S>", 0},
-      {"Tensor", "torch::stable::Tensor", 0},
-      {"Tensor", "AtenTensorHandle of a RAII class", 0},
-      {"ScalarType", "torch::headeronly::ScalarType", 0},
-      {"Layout", "torch::headeronly::Layout", 0},
-      {"MemoryFormat", "torch::headeronly::MemoryFormat", 0},
-      {"bool", "bool", 0},
-      {"int", "int64_t", 0},
-      {"float", "double", 0},
-      {"Device", "torch::stable::Device", 0},
-      {"str", "std::string", strings},
-      {"Type[]", "std::vector<T>, HeaderOnlyArrayRef<T>", 0},
-      {"SymInt", "int64_t", 0}};
-  for (const auto& [schema, extension, lost] : expected) {
-    SUBCASE((std::string(schema) + ": " + extension).c_str()) {
-      check_converts(row(schema, extension), lost);
-    }
-  }
-}
-TEST_CASE("02 rows that are refused") {
-  const struct {
-    const char* schema;
-    const char* type; // as libtorch calls it
-  } expected[] = {
-      {"Stream", "Stream"},
-      {"complex", "complex"},
-      {"Scalar", "Scalar"},
-      {"Storage", "Storage"},
-      {"(Type, ...)", "(int, int)"},
-      {"SymBool", "SymBool"},
-      {"QScheme", "QScheme"}};
-  for (const auto& [schema, type] : expected) {
-    SUBCASE(schema) {
-      check_refuses(schema, type);
-    }
-  }
-  SUBCASE("SymFloat: it cannot be named in a schema") {
-    const rows::Row symfloat = row("SymFloat", "");
-    check_refuses(symfloat.there_and_back, "unknown type specifier");
-    check_refuses(symfloat.back, "unknown type specifier");
-  }
-  SUBCASE("Scalar, so an op that has one, its default included") {
-    const auto add = [] {
-      StableIValue stack[] = {
-          bits(tensor(1)), bits(tensor(2)), bits(int64_t{1})};
-      call_op("aten::add", "Tensor", stack);
-    };
-    check_refuses(add, kTo + "Scalar");
-  }
-}
-TEST_CASE("02 row Generator: passes unopened from 2.13, and not before") {
-  const rows::Row generator =
-      row("Generator", "torch::stable::Generator, from 2.13");
-  if (libtorch_at_least(13)) {
-    check_converts(generator);
-    // libtorch opens it all the same: a slot without a generator is a crash.
-    const Verdict null = rows::run([] { rows::send("Generator", 0); });
-    CHECK(null.kind == Verdict::kCrashes);
-  } else {
-    check_refuses(generator.there_and_back, kTo + "Generator");
-  }
-}
-TEST_CASE("02 the table has its 22 rows") {
-  CHECK(rows::table().size() == 22);
-}
-
-TEST_CASE("02 None of any optional and an empty list of any type convert") {
-  for (const rows::Op& op : rows::kOps) {
-    CAPTURE(op.type);
-    CHECK(refusal([&] { rows::none(op); }) == kNothingThrown);
-    CHECK(refusal([&] { rows::empty_list(op); }) == kNothingThrown);
-  }
-}
-
-TEST_CASE("02 libtorch refuses an unknown code, but for 2.10 and devices") {
-  for (const char* name : {"ScalarType", "Layout", "MemoryFormat"}) {
-    CAPTURE(name);
-    const auto send = [&] { rows::send(name, 999); };
-    if (libtorch_at_least(11)) {
-      check_refuses(send, std::string("Not yet supported ") + name + " 999");
-    } else {
-      CHECK(rows::run(send).kind == Verdict::kConverts);
-    }
-  }
-  const auto device = [](StableIValue slot) {
-    return [slot] { rows::send("Device", slot); };
-  };
-  CHECK(rows::run(device(uint64_t{99} << 32)).kind == Verdict::kConverts);
-  check_refuses(device(uint64_t{1} << 32 | 300), "out of range for int8_t");
-}
-
-// --- What libtorch and its headers get wrong ---------------------------------
-// Each is tried in a child process, where its leaks end.
-
-TEST_CASE("02 the headers up to 2.13 lose each string that they read") {
-  const double strings =
-      count_lost([] { theirs::to<std::string>(from_string("text")); });
-  CHECK(strings == (TORCH_ABI_VERSION < 0x020e000000000000 ? 1 : 0));
-}
-
-TEST_CASE("02 the headers lose what they hold when an element throws") {
-  const double slot_of_optional = count_lost([] {
-    refusal([] { theirs::to<std::optional<ScalarType>>(from_slot(999)); });
-  });
-  CHECK(slot_of_optional == 1);
-
-  const Tensor x = tensor(5);
-  const double handles_before_the_third = count_lost([&] {
-    handles_until_failure = 3;
-    refusal([&] { theirs::from(std::vector<Tensor>{x, x, x, x}); });
-  });
-  CHECK(handles_before_the_third == 2);
-
-  const double slots_from_the_third = count_lost([] {
-    const StableIValue good = bits(ScalarType::Float);
-    Slots in;
-    for (const StableIValue code : {good, good, StableIValue{999}, good}) {
-      in.push_back(from_slot(code));
-    }
-    const StableIValue slot = from_slots(in);
-    using Dtypes = std::vector<std::optional<ScalarType>>;
-    refusal([&] { theirs::to<Dtypes>(slot); });
-  });
-  CHECK(slots_from_the_third == 2);
-}
-
-TEST_CASE("02 the headers do not widen a float or an int") {
-  // The upper half of the slot stays zero: another double, another integer.
-  const StableIValue tenth = rows::send("float", theirs::from(0.1f));
-  CHECK(theirs::to<double>(tenth) < 1e-300);
-  const StableIValue minus_one = rows::send("int", theirs::from(-1));
-  CHECK(theirs::to<int64_t>(minus_one) == 4294967295);
-}
-
-TEST_CASE("02 both allocators of an optional's slot are operator new") {
-  // An extension for 2.10 to 2.12 makes and deletes slots by its own operators
-  // new and delete; one for 2.13 asks libtorch for both. An optional crosses
-  // from one to the other only because they are the same in this process.
-  using Create = AOTITorchError (*)(StableIValue**);
-  const auto create =
-      reinterpret_cast<Create>(dlsym(RTLD_DEFAULT, "torch_new_stable_ivalue"));
-  CHECK((create != nullptr) == libtorch_at_least(13));
-
-  const Ledger ledger; // which sees operator new, wherever it is called
-  const StableIValue slot = rows::send("int_maybe", from_slot(7));
-  CHECK(deletions(slot) == 0);
-  CHECK(*pointer<StableIValue>(slot) == 7);
-  delete pointer<StableIValue>(slot); // made by libtorch
-  if (create != nullptr) {
-    StableIValue* made = nullptr;
-    CHECK(create(&made) == TORCH_SUCCESS);
-    CHECK(deletions(theirs::from(made)) == 0);
-    *made = 8;
-    const StableIValue back = rows::send("int_maybe", theirs::from(made));
-    CHECK(deletions(theirs::from(made)) == 1);
-    delete pointer<StableIValue>(back);
-  }
 }

@@ -53,7 +53,7 @@ def rows(tmp_path_factory):
         ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'common'}",
          "-isystem", f"{home}/include",
          "-DTORCH_TARGET_VERSION=0x020a000000000000",
-         ROOT / "tests/02_stableivalue_conversions/conversions.cpp", "-o", library,
+         ROOT / "tests/abi/facts/print_conversions.cpp", "-o", library,
          f"-L{home}/lib", "-ltorch_cpu"], check=True)
     torch.ops.load_library(str(library))
     return torch.ops.wb02_rows

@@ -163,10 +163,6 @@ inline void check_echo(const Type& type, StableIValue slot) {
       hex(slot));
 }
 
-inline bool libtorch_at_least(uint64_t minor) {
-  return aoti_torch_abi_version() >= (uint64_t{2} << 56 | minor << 48);
-}
-
 // Requires that the learner's conversions convert every enumerator that
 // PyTorch's own convert, to and from the same code. Returns the number of
 // enumerators.

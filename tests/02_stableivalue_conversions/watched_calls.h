@@ -2,7 +2,6 @@
 // emptied and made once, whichever function of libtorch or allocation fails.
 #pragma once
 
-#include "conversions.h"
 #include "replaced_shims.h"
 #include "testing/checks.h"
 #include "testing/ledger.h"
@@ -27,20 +26,6 @@ namespace workbook::chapter_02 {
 
 using torch::stable::Tensor;
 namespace theirs = torch::stable::detail; // PyTorch's own conversions
-
-// Returns the number of blocks that every call of `body` leaves behind. The
-// first calls are not counted: they fill libtorch's caches, and a call that
-// fails leaves its message, once.
-template <class Body>
-double count_leaks(const Body& body) {
-  body();
-  const Ledger ledger;
-  body();
-  const auto once = static_cast<double>(Ledger::alive());
-  body();
-  body();
-  return (static_cast<double>(Ledger::alive()) - once) / 2;
-}
 
 // Returns "" if no call of `body` leaves anything behind.
 template <class Body>

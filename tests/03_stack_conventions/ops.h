@@ -43,7 +43,7 @@ inline const std::map<std::string, Schema> kOps = {
     {"wb03_probe::wide",
      {{"Tensor", "int", "int", "int", "int", "int", "int"}, {"Tensor"}}},
     {"wb03_probe::nothing", {{}, {}}},
-    {"wb03_probe::count", {{}, {"int", "int", "int"}}},
+    {"wb03_probe::count", {{}, std::vector<std::string>(12, "int")}},
 };
 inline const Schema kGateAndUp{
     {"Tensor", "Tensor?", "bool"}, {"Tensor", "Tensor"}};
@@ -122,9 +122,9 @@ inline void check_silu_and_mul(std::vector<int64_t> sizes) {
   }
 }
 
-// Returns the three numbers that wb03_probe::count returns next.
+// Returns the twelve numbers that wb03_probe::count returns next.
 inline std::vector<int64_t> count() {
-  std::vector<int64_t> next(3);
+  std::vector<int64_t> next(12);
   function<void(int64_t*)>("wb03_call_count")(next.data());
   return next;
 }

@@ -165,12 +165,26 @@ void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   from_values(slots, num_returns);
 }
 
-// count() -> (int, int, int): the next three numbers.
+// count() -> (int, ...): the next twelve numbers.
 void count(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   static std::atomic<int64_t> last = 0;
   to_values<>(slots, num_args);
-  const int64_t next = last += 3;
-  from_values(slots, num_returns, next - 2, next - 1, next);
+  const int64_t n = last += 12;
+  from_values(
+      slots,
+      num_returns,
+      n - 11,
+      n - 10,
+      n - 9,
+      n - 8,
+      n - 7,
+      n - 6,
+      n - 5,
+      n - 4,
+      n - 3,
+      n - 2,
+      n - 1,
+      n);
 }
 
 // lists(int[][] x) -> int[][]: what it got.
@@ -261,8 +275,11 @@ EXPORT void wb03_call_nothing() {
   wb::call_by_name<>("wb03_probe::nothing", "");
 }
 EXPORT void wb03_call_count(int64_t* out) {
-  std::tie(out[0], out[1], out[2]) =
-      wb::call_by_name<int64_t, int64_t, int64_t>("wb03_probe::count", "");
+  using I = int64_t;
+  std::apply(
+      [&](auto... next) { ((*out++ = next), ...); },
+      wb::call_by_name<I, I, I, I, I, I, I, I, I, I, I, I>(
+          "wb03_probe::count", ""));
 }
 // Of the tests' returns, whether stack.h lets them be asked for.
 EXPORT bool wb03_same_backwards(const char* returns) {
@@ -306,7 +323,9 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
       "wide(Tensor x, int a, int b, int c, int d, int e, int f, int g, int h, "
       "int i, int j, int k, int l, int m, int n, int o) -> Tensor");
   m.def("nothing() -> ()");
-  m.def("count() -> (int, int, int)");
+  m.def(
+      "count() -> "
+      "(int, int, int, int, int, int, int, int, int, int, int, int)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(wb03_probe, CompositeExplicitAutograd, m) {

@@ -27,23 +27,6 @@ namespace workbook::chapter_04 {
 
 using torch::stable::Tensor;
 
-// Calls an op by its name. Results are the types of its returns, none or more.
-template <class... Results, class... Arguments>
-auto call(
-    const std::string& op,
-    const std::string& overload,
-    const Arguments&... arguments) {
-  constexpr size_t kSlots =
-      std::max<size_t>({1, sizeof...(Results), sizeof...(Arguments)});
-  StableIValue stack[kSlots] = {torch::stable::detail::from(arguments)...};
-  call_op(op, overload, stack);
-  return [&]<size_t... I>(std::index_sequence<I...>) {
-    return std::tuple<Results...>{
-        torch::stable::detail::to<Results>(stack[I])...};
-  }
-  (std::index_sequence_for<Results...>());
-}
-
 using MaybeTensor = std::optional<Tensor>;
 using MaybeDouble = std::optional<double>;
 

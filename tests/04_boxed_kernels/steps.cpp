@@ -1,15 +1,11 @@
 // Tests of chapter 04: each step has its cases, which call the ops through
-// libtorch's dispatcher. The last cases register ops of their own, to show what
-// TORCH_BOX leaves unchecked and how a registration fails.
-#include "boxed_functions.h"
+// libtorch's dispatcher.
 #include "inputs.h"
 #include "interposed.h"
 #include "ops.h"
 #include "reference.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
-#include "testing/child.h"
-#include "testing/compare.h"
 #include "testing/dispatcher.h"
 #include "testing/ledger.h"
 #include "testing/library.h"
@@ -17,7 +13,6 @@
 #include "testing/schema.h"
 #include "testing/sparse.h"
 #include "testing/text.h"
-#include "testing/unchanged.h"
 #include "testing/watch.h"
 
 #include <doctest/doctest.h>
@@ -25,15 +20,10 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/version.h>
-
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -256,36 +246,6 @@ TEST_CASE(
     check(float{});
     check(double{});
   }
-}
-
-TEST_CASE(
-    "04.3 the worked example returns memory of its own" *
-    doctest::description("silu_and_mul, the worked example, is given as it has "
-                         "to be; here it computes something else.")) {
-  Random random;
-  for_each_dtype([&](auto zero) {
-    using T = decltype(zero);
-    for (const Sizes& sizes : kShapes) {
-      const Tensor input = random_tensor<T>(sizes, random);
-      const auto before = elements<T>(input);
-      const Tensor out = silu_and_mul(input);
-      REQUIRE(out.sizes().vec() == halved(sizes));
-      CHECK(out.is_contiguous());
-      CHECK(dtype_of(out) == dtype_of(input));
-      const auto d = static_cast<size_t>(sizes.back() / 2);
-      CHECK(find_difference<T>(out, exact(before, d)) == "");
-      CHECK(elements<T>(input) == before);
-      if (out.numel() != 0) {
-        CHECK(out.data_ptr() != silu_and_mul(input).data_ptr());
-      }
-    }
-    INFO("the same tensor again, with other elements");
-    const Tensor input = random_tensor<T>({5, 12}, random);
-    silu_and_mul(input);
-    halve<T>(input);
-    const auto halves = exact(elements<T>(input), 6);
-    CHECK(find_difference<T>(silu_and_mul(input), halves) == "");
-  });
 }
 
 TEST_CASE(
@@ -884,174 +844,4 @@ TEST_CASE(
             swiglu(input, random_tensor<double>({6}, random));
           }) == Contains("bias must have input's dtype Float, got Double"));
   }
-}
-
-// --- What TORCH_BOX and a registration do ------------------------------------
-
-TEST_CASE("04 TORCH_BOX counts arguments and returns, and knows no types") {
-  StableLibrary def(StableLibrary::Kind::DEF, "wb04_types", nullptr, "", 0);
-  def.def("right(float x) -> float");
-  def.def("wrong(float x) -> float");
-  def.def("right_int(int x) -> int");
-  def.def("wrong_int(int x) -> int");
-  def.def("more(float x, float y) -> float");
-  def.def("fewer_returns(float x) -> ()");
-  const char* key = "CompositeExplicitAutograd"; // no tensor chooses a key
-  StableLibrary impl(StableLibrary::Kind::IMPL, "wb04_types", key, "", 0);
-  impl.impl("right", TORCH_BOX(&a_double));
-  impl.impl("wrong", TORCH_BOX(&half_of_a_double));
-  impl.impl("right_int", TORCH_BOX(&an_int));
-  impl.impl("wrong_int", TORCH_BOX(&half_of_an_int));
-  impl.impl("more", TORCH_BOX(&a_double));
-  impl.impl("fewer_returns", TORCH_BOX(&a_double));
-
-  const auto floats = [](const char* name, double x) {
-    return std::get<0>(call<double>(std::string("wb04_types::") + name, "", x));
-  };
-  CHECK(floats("right", 0.1) == 0.1);
-  // The low half of the double, read as a float; its four bytes, read as a
-  // double again, are next to nothing.
-  CHECK(std::abs(floats("wrong", 0.1)) < 1e-300);
-  CHECK(arrived < -1.58e-23f);
-  CHECK(arrived > -1.59e-23f);
-  CHECK(floats("wrong", 1.0) == 0);
-
-  const auto ints = [](const char* name, int64_t x) {
-    return std::get<0>(
-        call<int64_t>(std::string("wb04_types::") + name, "", x));
-  };
-  CHECK(ints("right_int", -1) == -1);
-  CHECK(ints("wrong_int", 5) == 5); // so a test with small numbers passes
-  CHECK(ints("wrong_int", -1) == 0xffffffff);
-  CHECK(ints("wrong_int", (int64_t{1} << 32) + 5) == 5);
-
-  CHECK(refusal([] {
-          call<double>("wb04_types::more", "", 1.0, 2.0);
-        }) == Contains("has 2 args, but the kernel to box has 1"));
-  CHECK(refusal([] {
-          call("wb04_types::fewer_returns", "", 1.0);
-        }) == Contains("has 0 outputs, but the kernel to box has 1"));
-}
-
-TEST_CASE("04 a conversion that throws leaks what was not yet taken") {
-  StableLibrary def(StableLibrary::Kind::DEF, "wb04_leaks", nullptr, "", 0);
-  def.def("last(Tensor a, Tensor b, ScalarType dtype) -> int");
-  def.def("first(ScalarType dtype, Tensor a, Tensor b) -> int");
-  def.def("body(Tensor a, Tensor b) -> int");
-  StableLibrary impl(StableLibrary::Kind::IMPL, "wb04_leaks", "CPU", "", 0);
-  impl.impl("last", TORCH_BOX(&two_and_dtype));
-  impl.impl("first", TORCH_BOX(&dtype_and_two));
-  impl.impl("body", TORCH_BOX(&throw_error));
-  const Tensor a = tensor<float>({1}, {1});
-
-  CHECK(count_lost([&] { call<int64_t>("wb04_leaks::body", "", a, a); }) == 0);
-
-  // A dtype that is newer than the target version: libtorch has passed it on
-  // since 2.11, and to<ScalarType>, compiled for 2.10, does not know it.
-  using Number = int32_t();
-  auto* const float8_e8m0fnu = reinterpret_cast<Number*>(
-      dlsym(RTLD_DEFAULT, "torch_dtype_float8_e8m0fnu"));
-  if (float8_e8m0fnu == nullptr) {
-    MESSAGE("libtorch before 2.11 has no dtype that is newer than 2.10");
-    return;
-  }
-  const int32_t dtype = float8_e8m0fnu();
-  const size_t last =
-      count_lost([&] { call<int64_t>("wb04_leaks::last", "", a, a, dtype); });
-  const size_t first =
-      count_lost([&] { call<int64_t>("wb04_leaks::first", "", dtype, a, a); });
-  // A tensor that is not taken is one block. C++ leaves open in which order
-  // the arguments of a call are evaluated: GCC begins with the last on x86-64,
-  // and with the first on aarch64.
-  CHECK(last + first == 2);
-#if !defined(__clang__) && defined(__x86_64__)
-  CHECK(last == 2);
-#elif !defined(__clang__) && defined(__aarch64__)
-  CHECK(first == 2);
-#endif
-}
-
-TEST_CASE("04 a fragment adds to a namespace that another library opened") {
-  StableLibrary def(StableLibrary::Kind::FRAGMENT, "wb04", nullptr, "", 0);
-  def.def("added(int x) -> int");
-  StableLibrary impl(
-      StableLibrary::Kind::IMPL, "wb04", "CompositeExplicitAutograd", "", 0);
-  impl.impl("added", TORCH_BOX(&an_int));
-  CHECK(std::get<0>(call<int64_t>("wb04::added", "", int64_t{7})) == 7);
-  CHECK(schema_of("wb04", "added") == "wb04::added(int x) -> int");
-  CHECK(schema_of("wb04", "silu_and_mul_backward") != "");
-}
-
-TEST_CASE("04 a kernel that is missing for a key is named by the error") {
-  StableLibrary def(StableLibrary::Kind::DEF, "wb04_keys", nullptr, "", 0);
-  def.def("cpu_only(Tensor x, Tensor y) -> int");
-  def.def("no_kernel(Tensor x) -> int");
-  {
-    StableLibrary impl(StableLibrary::Kind::IMPL, "wb04_keys", "CPU", "", 0);
-    impl.impl("cpu_only", TORCH_BOX(&throw_error));
-    // Registered under a name that nobody defines: accepted in silence.
-    impl.impl("cpu_onyl", TORCH_BOX(&throw_error));
-    const Tensor meta = on_meta({2});
-    const Tensor cpu = tensor<float>({1}, {1});
-    const auto text =
-        refusal([&] { call<int64_t>("wb04_keys::cpu_only", "", meta, cpu); });
-    CHECK(text == Contains("wb04_keys::cpu_only"));
-    CHECK(text == Contains("no fake impl or Meta kernel"));
-    CHECK(refusal([&] {
-            call<int64_t>("wb04_keys::cpu_only", "", cpu, cpu);
-          }) == Contains("thrown by the body"));
-    CHECK(refusal([&] {
-            call<int64_t>("wb04_keys::no_kernel", "", cpu);
-          }) == Contains("'CPU' backend"));
-  }
-  // The kernels go with their library: dlclose, and the op has none.
-  const Tensor cpu = tensor<float>({1}, {1});
-  CHECK(refusal([&] {
-          call<int64_t>("wb04_keys::cpu_only", "", cpu, cpu);
-        }) == Contains("'CPU' backend"));
-}
-
-TEST_CASE("04 some mistakes in a registration end the process at load") {
-  using Kind = StableLibrary::Kind;
-  using Init = torch::stable::detail::StableTorchLibraryInit;
-  using Block = void(StableLibrary&);
-  Block* const define = [](StableLibrary& m) { m.def("f(Tensor x) -> ()"); };
-  Block* const implement = [](StableLibrary& m) {
-    m.impl("f", TORCH_BOX(&a_double));
-  };
-  Block* const misspelt = [](StableLibrary& m) { m.def("f(tensor x) -> ()"); };
-  Block* const defined_twice = [](StableLibrary& m) {
-    m.def("f(Tensor x) -> ()").def("f(Tensor x) -> ()");
-  };
-  Block* const implemented_twice = [](StableLibrary& m) {
-    m.impl("f", TORCH_BOX(&a_double)).impl("f", TORCH_BOX(&a_double));
-  };
-  // What STABLE_TORCH_LIBRARY and _IMPL make, at dlopen, of ns, key and block:
-  // a static object.
-  const auto load =
-      [](Kind kind, const char* ns, const char* key, Block* block) {
-        return ending_in_child(
-            [&] { static const Init registered(kind, block, ns, key, "", 0); });
-      };
-
-  // The library object is never made. Nothing looks at the code that says so,
-  // and the handle is used as static storage begins: null.
-  CHECK(load(Kind::DEF, "wb04", nullptr, define).signal == SIGSEGV);
-  CHECK(load(Kind::IMPL, "wb04_load", "Cpu", implement).signal == SIGSEGV);
-
-  // Headers before 2.13 drop the code that a bad schema returns: the process
-  // goes on, without the op. Those since throw where nothing can catch.
-  constexpr bool kThrows = TORCH_ABI_VERSION >= 0x020d000000000000;
-  for (Block* const block : {misspelt, defined_twice}) {
-    const Ending bad = load(Kind::DEF, "wb04_load", nullptr, block);
-    INFO(bad.text);
-    CHECK(bad.signal == (kThrows ? SIGABRT : 0));
-    CHECK(
-        (bad.text.find("aoti_torch_library_def") != std::string::npos) ==
-        kThrows);
-  }
-
-  const Ending warned = load(Kind::IMPL, "wb04_load", "CPU", implemented_twice);
-  CHECK(warned.signal == 0);
-  CHECK(doctest::String(warned.text.c_str()) == Contains("Overriding"));
 }

@@ -9,7 +9,6 @@
 #include "testing/checks.h"
 #include "testing/child.h"
 #include "testing/dispatcher.h"
-#include "testing/meeting.h"
 #include "testing/replaced.h"
 #include "testing/symbols.h"
 
@@ -493,15 +492,6 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "06.4 two threads permute at the same time" *
-    doctest::description("permute is called in two threads at the same time, "
-                         "and they share what one of them owns.")) {
-  REQUIRE_CLEAN(check_threads([](const Library& library) {
-    library.permute(tensor<int64_t>({1, 2}, {1, 2}), {1, 0});
-  }));
-}
-
-TEST_CASE(
     "06.4 the gate opens with the headers of 2.14, whatever the target" *
     doctest::description("The gate does not open with the headers of 2.14, or "
                          "what it opens does not compile.")) {
@@ -611,26 +601,6 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "06.5 the example asks the process too" *
-    doctest::description("error_text.h does not declare libtorch's function "
-                         "weak, or does not ask whether it is there: before "
-                         "2.13 the library does not load, or crashes.")) {
-  if (header_version() >= pack_version(2, 14)) {
-    return; // permute is torch's own, with its own text
-  }
-  const Library& oldest = libraries()[0];
-  const char* (*const nowhere)() = nullptr;
-  const std::string failed = in_child([&] {
-    const Replaced missing(
-        oldest.inside, "torch_exception_get_what_without_backtrace", nowhere);
-    const CapturedStderr quiet;
-    return std::string(
-        refusal([&] { oldest.permute(tensor<float>({1}, {1}), {7}); }).c_str());
-  });
-  CHECK(said(failed) == Contains("stderr"));
-}
-
-TEST_CASE(
     "06.5 the gate opens at target 2.13, and not before" *
     doctest::description("The gate opens at another target than 2.13.")) {
   const Elsewhere& elsewhere = Elsewhere::get();
@@ -672,14 +642,4 @@ TEST_CASE("06 sizes are checked before anything is allocated") {
   for_each_library([](const Library& library) {
     CHECK(refusal([&] { library.count({-1}); }) == Contains("got -1"));
   });
-}
-
-TEST_CASE("06 a dtype newer than the target is refused when it crosses") {
-  // The one gate that no compiler sees: this file targets 2.10.
-  using c10::ScalarType;
-  const auto cross = [](ScalarType dtype) {
-    return refusal([&] { conversions::from(dtype); });
-  };
-  CHECK(cross(ScalarType::Float8_e4m3fn) == kNothingThrown);
-  CHECK(cross(ScalarType::Float8_e8m0fnu) == Contains("Not yet supported"));
 }

@@ -2,37 +2,40 @@
 // Python does, and look at an op's schema. They are built with the original.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/from_blob.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <vector>
 
-// Calls `op` on a tensor [n, d] of float, and writes the gradient of its
-// result, weighted by `weights`, to `gradient`. Returns whether there is one.
+// Calls `op` on a copy of `x`, a contiguous tensor of float, and writes the
+// gradient of its result, weighted by `weights`, to `gradient`. Returns whether
+// there is one. The handles of the shim point to tensors; they are borrowed.
 extern "C" __attribute__((visibility("default"))) bool wb09_gradient(
     const char* op,
-    const float* x,
-    const float* weights,
-    int64_t n,
-    int64_t d,
+    const at::Tensor* x,
+    const at::Tensor* weights,
     float* gradient) {
-  const auto copy = [&](const float* from) {
-    return at::from_blob(const_cast<float*>(from), {n, d}).clone();
-  };
-  const at::Tensor in = copy(x).requires_grad_();
+  const at::Tensor in = x->clone().requires_grad_();
   std::vector<c10::IValue> stack{in};
   c10::Dispatcher::singleton().findSchemaOrThrow(op, "").callBoxed(stack);
   const at::Tensor out = stack[0].toTensor();
   if (!out.requires_grad()) {
     return false;
   }
-  out.backward(copy(weights));
+  out.backward(*weights);
   if (!in.grad().defined()) {
     return false;
   }
-  std::copy_n(in.grad().const_data_ptr<float>(), n * d, gradient);
+  std::copy_n(in.grad().const_data_ptr<float>(), in.numel(), gradient);
   return true;
+}
+
+// Calls `body` as torch.inference_mode() would, which no kernel for Autograd
+// sees.
+extern "C" __attribute__((visibility("default"))) void wb09_in_inference_mode(
+    void (*body)(void*), void* argument) {
+  const c10::InferenceMode inference;
+  body(argument);
 }
 
 // Returns how many arguments the op has; -1 if there is no such op.

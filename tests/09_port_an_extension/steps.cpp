@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -141,6 +142,41 @@ Tensor lazy_clone(const Tensor& x) {
 
 } // namespace
 
+namespace {
+
+// The gradient of an op, weighted, with regard to its argument: now and before.
+// None where there is none; both none where the original is not there.
+struct Gradients {
+  std::optional<std::vector<float>> now, then;
+
+  Gradients(const std::string& op, const Tensor& x, const Tensor& weights) {
+    if (original() == nullptr) {
+      now = then = std::vector<float>();
+      return;
+    }
+    now = compute("rowops::" + op, x, weights);
+    then = compute("before::" + op, x, weights);
+    REQUIRE(then);
+  }
+
+ private:
+  static std::optional<std::vector<float>> compute(
+      const std::string& op, const Tensor& x, const Tensor& weights) {
+    using Gradient =
+        bool(const char*, AtenTensorHandle, AtenTensorHandle, float*);
+    auto* const gradient =
+        reinterpret_cast<Gradient*>(dlsym(original(), "wb09_gradient"));
+    std::vector<float> found(static_cast<size_t>(x.numel()));
+    const CapturedStderr warnings; // that no gradient was registered
+    if (!gradient(op.c_str(), x.get(), weights.get(), found.data())) {
+      return std::nullopt;
+    }
+    return found;
+  }
+};
+
+} // namespace
+
 TEST_CASE(
     "09.1 only C functions that libtorch 2.10 has" *
     doctest::description("The library asks for what one version of libtorch "
@@ -152,15 +188,27 @@ TEST_CASE(
       FAIL("the library is linked with ", name, ", of which it needs nothing");
     }
   }
-  std::string text;
-  {
+  LOOK_AT("rowops.cpp", "segments == 0");
+  const std::vector<std::string> needed = required_symbols(inside());
+  if (std::count(needed.begin(), needed.end(), "aoti_torch_warn") == 0) {
+    FAIL(
+        "the library does not call aoti_torch_warn: no handler of PyTorch's "
+        "warnings, and no filter of Python's, sees that of segment_sum");
+  }
+  for (int time = 0; time < 2; ++time) {
     const CapturedStderr captured;
     call("rowops", "segment_sum", ramp({3, 4}), numbers({0}));
-    text = captured.text();
-  }
-  if (text.find("one offset makes no segment") == std::string::npos) {
-    LOOK_AT("rowops.cpp", "segments == 0");
-    FAIL("segment_sum of one offset writes no warning");
+    const std::string text = captured.text();
+    if (text.find(" segment_sum: one offset makes no segment") ==
+        std::string::npos) {
+      FAIL(
+          std::string(
+              time == 0 ? "segment_sum of one offset does not write the "
+                          "original's warning: "
+                        : "segment_sum of one offset warns only once, and the "
+                          "original at each call: "),
+          text);
+    }
   }
 }
 
@@ -219,6 +267,18 @@ TEST_CASE(
         "factors is only read, and a pointer that may write was taken: a "
         "tensor that shared its memory got a copy");
   }
+  for (const ScalarType dtype : {ScalarType::Double, ScalarType::Int}) {
+    StableIValue of_dtype[] = {
+        torch::stable::detail::from(ramp({3, 4})),
+        torch::stable::detail::from(torch::stable::to(factors, dtype))};
+    if (refusal([&] { call_op("rowops::scale_rows_", "", of_dtype); }) ==
+        kNothingThrown) {
+      LOOK_AT("rowops.cpp", "factors.");
+      FAIL(
+          "factors of another dtype are read as if they were float; a pointer "
+          "with a type refuses them");
+    }
+  }
   for (const auto& sizes : {std::vector<int64_t>{12}, {3, 2, 2}}) {
     CHECK(refusal([&] {
             StableIValue wrong[] = {
@@ -256,6 +316,7 @@ TEST_CASE(
   check({-1, 2});
   check({0, 10});
   check({0, 9, 10});
+  check({0, 99, 5});
   std::vector<int64_t> many(300, 4); // several threads
   many[297] = 2;
   check(many);
@@ -268,7 +329,7 @@ TEST_CASE(
       numbers({0, 4, 9})));
   Tensor pairs = tensor<int64_t>({0, -1, 4, -1, 9, -1}, {3, 2});
   REQUIRE_CLEAN(differs(
-      "every other number for an offset",
+      "offsets of stride 2",
       "segment_sum",
       values,
       torch::stable::select(pairs, 1, 0)));
@@ -310,11 +371,11 @@ TEST_CASE(
   const auto check = [&](const std::string& what, const Tensor& index) {
     REQUIRE_CLEAN(differs(what, "gather_rows", x, index));
   };
-  check("index 0 4 2 2", numbers({0, 4, 2, 2}));
+  check("index = [0, 4, 2, 2]", numbers({0, 4, 2, 2}));
   check("no index", numbers({}));
-  check("index 0 5", numbers({0, 5}));
-  check("index -1", numbers({-1}));
-  check("index [2, 2]", tensor<int64_t>({0, 1, 2, 3}, {2, 2}));
+  check("index = [0, 5]", numbers({0, 5}));
+  check("index = [-1]", numbers({-1}));
+  check("an index of shape [2, 2]", tensor<int64_t>({0, 1, 2, 3}, {2, 2}));
   Tensor pairs = tensor<int64_t>({0, 1, 2, 3}, {2, 2});
   check("an index that is not contiguous", torch::stable::select(pairs, 1, 0));
   std::vector<int64_t> zero{0}; // and what is behind it is not to be read
@@ -322,13 +383,34 @@ TEST_CASE(
       "an index that is one number, expanded",
       torch::stable::from_blob(
           zero.data(), {5}, {0}, x.device(), ScalarType::Long));
+  check("an index of shape [4, 1]", tensor<int64_t>({0, 1, 2, 3}, {4, 1}));
+  check("an index of shape []", tensor<int64_t>({0}, {}));
   REQUIRE_CLEAN(differs("x [5]", "gather_rows", ramp({5}), numbers({0})));
+  REQUIRE_CLEAN(differs("x [0, 3]", "gather_rows", ramp({0, 3}), numbers({0})));
+  REQUIRE_CLEAN(differs("x [5, 0]", "gather_rows", ramp({5, 0}), numbers({7})));
   Tensor wide = ramp({5, 6});
   REQUIRE_CLEAN(differs(
       "every other column",
       "gather_rows",
       torch::stable::narrow(wide, 1, 0, 3),
       numbers({0})));
+  if (original() != nullptr) {
+    using Run = void(void (*)(void*), void*);
+    auto* const in_inference_mode =
+        reinterpret_cast<Run*>(dlsym(original(), "wb09_in_inference_mode"));
+    Outcome wrong;
+    auto gather = [&] {
+      wrong = workbook::chapter_09::call(
+          "rowops", "gather_rows", x, numbers({0, 5}));
+    };
+    in_inference_mode(
+        [](void* body) { (*static_cast<decltype(gather)*>(body))(); }, &gather);
+    if (wrong.result) {
+      FAIL(
+          "gather_rows checks nothing in inference mode, which goes past a "
+          "kernel for Autograd: the CPU kernel itself has to check");
+    }
+  }
   // Here the words are libtorch's, and not the same in every version.
   if (call("rowops", "gather_rows", x, tensor<int32_t>({0, 1}, {2})).result) {
     FAIL("gather_rows takes an index of int for one of int64_t");
@@ -363,36 +445,25 @@ TEST_CASE(
   }
   const Tensor x = ramp({3, 4});
   check("double", torch::stable::to(x, ScalarType::Double));
+  check("int", tensor<int32_t>({1 << 30, 1 << 30, 1 << 30, 5}, {2, 2}));
+  check("int8", tensor<int8_t>({100, 100, 7, 1}, {2, 2}));
+  check(
+      "bool",
+      torch::stable::to(
+          tensor<int8_t>({1, 1, 1, 0}, {2, 2}), ScalarType::Bool));
   Tensor wide = ramp({3, 8});
   check("half of the columns", torch::stable::narrow(wide, 1, 0, 4));
   check("no dimension", ramp({}));
   const Tensor shares =
       compute("row_share", tensor<float>({1, 3, 2, 6}, {2, 2}));
   CHECK(values<float>(shares) == std::vector<float>{0.25, 0.75, 0.25, 0.75});
-  if (original() != nullptr) {
-    using Gradient =
-        bool(const char*, const float*, const float*, int64_t, int64_t, float*);
-    auto* const gradient =
-        reinterpret_cast<Gradient*>(dlsym(original(), "wb09_gradient"));
-    const Tensor weights = ramp({3, 4}, 0.5F);
-    std::vector<float> now(12), then(12);
-    const auto of = [&](const char* op, std::vector<float>& out) {
-      const CapturedStderr warnings; // that no gradient was registered
-      return gradient(
-          op,
-          x.const_data_ptr<float>(),
-          weights.const_data_ptr<float>(),
-          3,
-          4,
-          out.data());
-    };
-    REQUIRE(of("before::row_share", then));
-    if (!of("rowops::row_share", now)) {
-      LOOK_AT("rowops.cpp", "call<");
-      FAIL(
-          "x has no gradient: whoever trains through row_share learns nothing");
-    }
-    CHECK(now == then);
+  const Gradients of{"row_share", x, ramp({3, 4}, 0.5F)};
+  if (!of.now) {
+    LOOK_AT("rowops.cpp", "call<");
+    FAIL("x has no gradient: whoever trains through row_share learns nothing");
+  }
+  if (of.now != of.then) {
+    FAIL("the gradient of x is not the original's");
   }
 }
 
@@ -407,6 +478,13 @@ TEST_CASE(
   REQUIRE_CLEAN(
       differs("int", "segment_lengths", tensor<int32_t>({0, 2, 5}, {3})));
   REQUIRE_CLEAN(differs("float", "segment_lengths", ramp({5})));
+  const Gradients of{"segment_lengths", ramp({5}), ramp({4}, 0.5F)};
+  if (of.now != of.then) {
+    LOOK_AT("rowops.cpp", "segment_lengths");
+    FAIL(
+        "float offsets have no gradient, or another than the original's: it "
+        "came with the op that the original called");
+  }
   const int64_t large = int64_t{1} << 53;
   REQUIRE_CLEAN(differs(
       "numbers beyond 2^53",

@@ -37,5 +37,9 @@ def test_solution(matrix, chapter):
     assert matrix.problems[chapter.number] == []
 
 
+def test_what_libtorch_does(matrix):
+    assert matrix.problems["facts"] == []
+
+
 def test_a_bad_schema_is_refused_since_2_13(matrix):
     assert matrix.problems["bad schema"] == []

@@ -42,7 +42,7 @@ def program(build, name):
 
 
 @pytest.mark.parametrize("name", [
-    "harness", "08.kernels", *(f"{chapter.number}.solution"
+    "harness", "libtorch.facts", "08.kernels", *(f"{chapter.number}.solution"
                                for chapter in chapters() if chapter.number != "08")])
 def test_passes_there(build, name):
     command = program(build, name)

@@ -142,6 +142,35 @@ def test_an_earlier_step_that_fails_comes_before_one_to_do(implementation, capsy
     assert said.startswith("02.1 "), said
     assert "to do" not in said
     assert said.count("Edit ") == 1
+    also = re.search(r"Fails as well.*: (.*)", said)  # and not those to do
+    assert not also or also[1] == "02.2", said
+
+
+def test_what_has_passed_is_not_blamed_for_what_was_changed_since(
+        implementation, capsys):
+    """An element of a list is released in step 02.7, and its tests run in 02.6."""
+    mine = implementation("02")
+    mine.become(starter_with(mine.chapter, "02.6"))
+    assert mine.check().step == "02.7"
+    mine.become(starter_with(mine.chapter, "02.7"))
+    mine.replace("slot.h", "const OwnedSlot<T> owned(element);",
+                 "Slot<T>::to(element);")
+    said = told(mine, "02.7", capsys)
+    assert said.startswith("02.7 "), said
+
+
+def test_a_pass_does_not_stand_before_what_fails(implementation, capsys):
+    mine = implementation("01")
+    mine.replace("sizes.h", "result.back() /= 2", "result.back() /= 3")
+    assert told(mine, "01.1", capsys).startswith("01.5 ")
+
+
+def test_an_assertion_sends_to_the_line_that_it_refuses(implementation):
+    mine = implementation("03")
+    mine.replace("stack_conventions.cpp", "std::vector<int64_t>{2, -1}", "2")
+    verdict = mine.check()
+    assert verdict.kind == "compile"
+    assert verdict.file.endswith("stack_conventions.cpp"), verdict
 
 
 def test_of_two_steps_that_fail_the_earlier_one_is_told_with_its_place(

@@ -10,6 +10,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
 from learn.checking.processes import TIMED_OUT, Tests
 from learn.checking.run_steps import StepRunner
 from learn.checking.source import Source, place_of_step
-from learn.checking.verdict import NOT_REACHED, PASS, Finding, Verdict, short
+from learn.checking.verdict import FAIL, NOT_REACHED, PASS, Finding, Verdict, short
 from torch_stable_abi.files import locked, read_json, write_json
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, Superseded, run
@@ -135,13 +136,15 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
             ready = own = Tests(test, build, seed)
         ready.superseded = superseded
         try:
-            attempt = Attempt(Source(chapter, folder), ready, at)
+            attempt = Attempt(Source(chapter, folder), ready, at, before)
             verdict = attempt.judge(tell_of_this, said)
         finally:
             if own:
                 own.end()
         verdict.known = verdict.steps if verdict.ran or not before else \
             before.known
+        verdict.written = attempt.text_of_passed() if verdict.ran or not before else \
+            before.written
         if superseded():
             raise Superseded
         write_json(build / "verdict.json",
@@ -150,10 +153,13 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
 
 
 class Attempt:
-    """One check of an implementation. `tests` say which build, and by which test."""
+    """One check of an implementation. `tests` say which build, and by which test;
+    `before` is the verdict of the last one."""
 
-    def __init__(self, source: Source, tests: Tests, at: str):
+    def __init__(self, source: Source, tests: Tests, at: str, before: Verdict | None):
         self.source, self.tests, self.at = source, tests, at
+        self.passed = {step: text for step, text in before.written.items()
+                       if before.known.get(step) == PASS} if before else {}
         self.runner = StepRunner(tests, [step.id for step in source.chapter.steps])
         self.warnings: list[str] = []
         self.seconds: dict[str, float] = {}
@@ -196,7 +202,7 @@ class Attempt:
         earlier = [step for step in runner.states if step < at]
         if found.kind not in (PASS, "todo"):
             runner.run_all(earlier)
-            found = self._diagnose_first(earlier) or found
+            found = self._diagnose_first(earlier, changed=True) or found
             earlier = []
         tell(self._write_verdict(found))
         found = self._locate_leak(found)
@@ -212,12 +218,24 @@ class Attempt:
         last = self._diagnose_first([step for step in runner.states if step > at])
         return self._locate_leak(last) if last else Finding(PASS, log=run.text)
 
-    def _diagnose_first(self, steps: list[str]) -> Finding | None:
-        """Return the finding on the first of these steps that did not pass."""
+    def _stands(self, step: str) -> bool:
+        """Return whether a step has passed, and is as it was then: it fails by what has
+        changed since."""
+        return self.passed.get(step) == self.source.text_of(step)
+
+    def text_of_passed(self) -> dict[str, str]:
+        """Return what the learner has written for each step that passes."""
+        return {step: self.source.text_of(step)
+                for step, state in self.runner.states.items() if state == PASS}
+
+    def _diagnose_first(self, steps: list[str], changed: bool = False
+                        ) -> Finding | None:
+        """Return the finding on the first of these steps that did not pass; or on the
+        first of those that have `changed` since they did."""
         for step in steps:
             if self.runner.states[step] != PASS:
                 outcome = self.runner.rerun_alone(step)
-                if outcome:
+                if outcome and not (changed and self._stands(step)):
                     return diagnose(self.source, step, outcome.run, outcome.case)
         return None
 
@@ -234,6 +252,14 @@ class Attempt:
         finally:
             slow.end()
 
+    def _is_of(self, warning: str, step: str) -> bool:
+        """Return whether a compiler's warning is of a step's lines, or of no line."""
+        place = re.match(r"([^\s:]+):(\d+): ", warning)
+        files = [path for path in source_files(self.source.folder)
+                 if place and path.name == place[1]]
+        return not place or any(self.source.step_at(path, int(place[2])) == step
+                                for path in files)
+
     def _write_verdict(self, found: Finding) -> Verdict:
         """Write the log, and return what is told of a finding."""
         log = self.tests.build / "log.txt"
@@ -242,9 +268,15 @@ class Attempt:
         notes = self.warnings + self.runner.notes
         if found.kind == PASS:
             notes = notes + self.runner.remarks
+        elif found.step:
+            notes = [note for note in self.warnings if self._is_of(note, found.step)] \
+                + self.runner.notes
+        states = {step: NOT_REACHED if state == FAIL and step != found.step and
+                  self.source.is_untouched(step) else state
+                  for step, state in self.runner.states.items()}
         return Verdict(
             self.source.chapter.name, short(self.source.folder), found.kind,
-            dict(self.runner.states), found.step, short(file), line, found.message,
+            states, found.step, short(file), line, found.message,
             found.sentence, found.printed, short(log), notes, self.seconds)
 
 

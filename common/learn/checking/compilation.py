@@ -108,8 +108,12 @@ def _find_compiler_error(source: Source, text: str
         included = INCLUDED.findall(before) if error[3][0] in '#"' else []
         before = before.rpartition("In instantiation of")[2]
         after = text[error.end():starts[i + 1]]
-        place = source.nearest([(error[1], error[2]), *REQUIRED.findall(before),
-                                 *included, *NOTE.findall(after)])
+        places = [(error[1], error[2]), *REQUIRED.findall(before), *included,
+                  *NOTE.findall(after)]
+        if error[3].startswith("static"):  # an assertion refuses what it is given
+            asked = [place for place in places if source.wrote_statement(*place)]
+            places = asked[-1:] or places
+        place = source.nearest(places)
         if place:
             return *place, _message(error, place)
     if errors:

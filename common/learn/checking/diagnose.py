@@ -17,6 +17,7 @@ from torch_stable_abi.programs import run as run_program
 # Where a sanitizer or the test program speaks, not the learner's code.
 NOT_PRINTED = re.compile(
     r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|[^\n]+:\d+: runtime error: "
+    r"|[^\n]+:\d+: [^\n]*Assertion '"
     r"|a case took longer|-{9})", re.M)
 
 ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
@@ -40,6 +41,8 @@ def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
         kind, message, place = "leak", ["something was never released"], None
     else:
         kind, message, place = _diagnose_crash(source, run)
+        if case.failures:  # before it ended
+            message[1:1] = in_words(case.failures[0])[:2]
     if kind != "todo" and source.is_untouched(step):
         kind, message, place = "todo", [source.read_todo(step), *message[:1]], None
     if place and place[0] not in source.edited and not source.wrote(*place):
@@ -145,6 +148,10 @@ def _find_place(source: Source, failure: Failure, step: str, run: Run
         r"(/[^:\n]+):(\d+):\d+: error: ", failure.expression))
     if error:
         return error
+    called = re.search(r"\bcalled at ([\w./]+):(\d+)", "\n".join(
+        [failure.expression, failure.values, *failure.context]))
+    if called and source.wrote(source.folder / called[1], int(called[2])):
+        return source.folder / called[1], int(called[2])
     return source.find_named(step, *failure.look) if failure.look else None
 
 
@@ -214,6 +221,10 @@ def _diagnose_crash(source: Source, run: Run
         name_signal(-run.status) if run.status < 0 else
         f"exit {run.status}")
     null = ", at a null pointer" * ("points to the zero page" in text)
+    asserted = re.search(r"(\w+)<.*>::([^\s(]+)\(.*Assertion '(.*)' failed", text)
+    if asserted:
+        return "crash", [f"{asserted[1]}::{asserted[2]} is called where it may not be: "
+                         f"its assertion {asserted[3]} fails"], place
     return "crash", [f"ended by {name}{null}",
                      *(tidy(what) for what in re.findall(
                          r"(what\(\): .*?)(?: at /.*)?$", text, re.M)[:1]),

@@ -76,12 +76,16 @@ class Tests:
 
     def run(self, steps: Sequence[str]) -> Run:
         """Run the cases of these steps. Those of the whole chapter are for
-        ./workbook test. A process that ends before it has said, by the key of this
-        run, that it ran all of them has not ended its last case, whatever the report
-        says, nor has one that failed without a failure in the report: the code that
-        is tested may have written that."""
+        ./workbook test."""
+        return self.run_cases([f"{step} *" for step in steps])
+
+    def run_cases(self, patterns: Sequence[str]) -> Run:
+        """Run the cases of these names. A process that ends before it has said, by the
+        key of this run, that it ran all of them has not ended its last case, whatever
+        the report says, nor has one that failed without a failure in the report: the
+        code that is tested may have written that."""
         self.report.unlink(missing_ok=True)
-        cases = ",".join(f"{step} *" for step in steps)
+        cases = ",".join(patterns)
         self.process = self.process or self._start()
         assert self.process.stdin
         self.asked = True
@@ -90,7 +94,7 @@ class Tests:
             self.process.stdin.write(
                 f"{library_of(self.build)}\t{cases}\t{key}\n".encode())
             self.process.stdin.flush()
-        limit = (CASE_SECONDS + 5) * (len(steps) + 5)
+        limit = (CASE_SECONDS + 5) * (len(patterns) + 5)
         status, printed = self._wait(limit, key)
         whole = status == TIMED_OUT and self.process is None
         before, ran, after = printed.partition(f"\0ran {key}".encode())

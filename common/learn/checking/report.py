@@ -134,7 +134,7 @@ def tidy(text: str) -> str:
     text = re.sub(r"(?<!\S)[^\s,]+, /\S*/([\w.]+:\d+), ", r"\1: ", text)
     text = re.sub(r"(?<![\w.])/\S*/([\w.-]+)", r"\1", text)
     return re.sub(r"TODO\((\d\d\.\d)\): (.*)",
-                  r"\2 (that is step \1, not done yet)", text)
+                  r"\2 (step \1's; what is right before it never comes there)", text)
 
 
 def _short(code: str) -> bool:

@@ -25,6 +25,7 @@ class Source:
         self.chapter = chapter
         self.folder = folder.resolve()
         self.edited = {self.folder / step.file for step in chapter.steps}
+        self._compared: dict[Path, list[tuple[bool, range, range]]] = {}
 
     def place(self, step: str, sentence: str = "") -> Place:
         return place_of_step(self.chapter, self.folder, step, sentence)
@@ -52,6 +53,18 @@ class Source:
         return all((self.folder / hunk.file).is_file() and "".join(hunk.old) in
                    read_source(self.folder / hunk.file) for hunk in mine)
 
+    def text_of(self, step: str) -> str:
+        """Return what stands in the place of all that a step is to change."""
+        texts = []
+        for hunk in hunks(self.chapter):
+            file = self.folder / hunk.file
+            if hunk.step == step and file.is_file():
+                lines = read_source(file).splitlines()
+                texts += [line for old, new in self._changes(file)
+                          if hunk.begin < old.stop and old.start < hunk.end
+                          for line in lines[new.start - 1:new.stop - 1]]
+        return "\n".join(texts)
+
     def read_todo(self, step: str) -> str:
         """Return the line of a step's TODO, without the marks of a comment."""
         file, line = self.place(step)
@@ -78,6 +91,11 @@ class Source:
     def _blocks(self, file: Path) -> list[tuple[bool, range, range]]:
         """Return the blocks of a file: whether it equals the starter's, the starter's
         lines, counted from 0, and the lines in their place, counted from 1."""
+        if file not in self._compared:
+            self._compared[file] = self._compare(file)
+        return self._compared[file]
+
+    def _compare(self, file: Path) -> list[tuple[bool, range, range]]:
         starter = self.chapter.starter_files().get(
             str(file.relative_to(self.folder))) if self.owns(file) else None
         old = starter.read_text().splitlines() if starter else []
@@ -93,6 +111,15 @@ class Source:
         """Return whether a line is the learner's, not the starter's."""
         return self.owns(file) and any(
             line in new for _, new in self._changes(Path(file).resolve()))
+
+    def wrote_statement(self, file: str, line: str | int) -> bool:
+        """Return whether a line is the learner's of the statement that begins there."""
+        if not self.owns(file):
+            return False
+        lines = read_source(Path(file)).splitlines()
+        first = int(line)
+        last = next((n for n in range(first, len(lines)) if ";" in lines[n - 1]), first)
+        return any(self.wrote(file, n) for n in range(first, last + 1))
 
     def is_left(self, file: Path, line: int) -> bool:
         """Return whether a line is the starter's and a step is to change it."""

@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     chapter, step = chapter_and_step(arguments.what)
-    words = ["./workbook check"] + ([arguments.what] if arguments.what else [])
+    # Of the chapter: a step before the one that was named may fail.
+    words = ["./workbook check"] + ([chapter.number] if arguments.what else [])
     if arguments.impl:
         if not arguments.what:
             raise CannotRun("--impl needs a chapter: "

@@ -52,6 +52,7 @@ def show(chapter: Chapter, step: str) -> None:
                                       mistake["new"].strip("\n").split("\n")):
                 if line[0] in "-+":
                     print(f"  {line}")
-            told = [line for line in said.split("\n")[1:] if line[:5] != "Edit "]
+            told = [line for line in said.split("\n")[1:]
+                    if line[:5] != "Edit " and "The whole text: " not in line]
             print("  does not compile\n" if mistake["kind"] == "compile"
                   else "\n".join(told) + "\n")

@@ -38,4 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
     text = START.format(library=str(library), name=library.name,
                         number=chapter.number)
     sys.stdout.flush()
+    # torch says so at its first use where there is no NumPy, and needs none here.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
     os.execv(sys.executable, [sys.executable, "-q", "-i", "-c", text])

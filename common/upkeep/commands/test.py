@@ -1,7 +1,9 @@
 """test: the workbook's own tests; --full: everything.
 
 With a file or more, only those tests are run, by pytest:
-./workbook test -- tests/solutions/test_ladder.py -k 04"""
+./workbook test -- tests/solutions/test_ladder.py -k 04
+
+--unneeded asks which cases of the steps are needed, in the chapters named after it."""
 
 import argparse
 import contextlib
@@ -36,11 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true",
                         help="with benchmarks, ladders, mutants, templates, "
                              "stress, documentation, lint and every libtorch")
+    parser.add_argument("--unneeded", action="store_true",
+                        help="which cases of the steps catch no mistake and no mutant "
+                             "that others miss (takes minutes)")
     parser.add_argument("pytest", nargs="*", metavar="...",
                         help="a file or more, after -- with pytest's options")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.unneeded:
+        folders = ("common", "common/abi", "tests", "tests/solutions")
+        return subprocess.run(
+            [sys.executable, ROOT / "tests/solutions/unneeded.py", *arguments.pytest],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+                str(ROOT / folder) for folder in folders)}).returncode
     if arguments.pytest or arguments.command:
         return subprocess.run([
             sys.executable, "-m", "pytest", "--full", *arguments.pytest,

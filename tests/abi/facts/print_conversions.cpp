@@ -3,7 +3,7 @@
 // Each experiment runs in a child process, so that a crash is a verdict too.
 //
 // The same source built as a shared library gives Python the ops wb02_rows::*.
-#include "conversions.h"
+#include "conversion_table.h"
 
 #include <cmath>
 #include <cstdio>

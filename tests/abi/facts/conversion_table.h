@@ -4,6 +4,7 @@
 #pragma once
 
 #include "testing/dispatcher.h"
+#include "testing/string_slot.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -78,24 +79,6 @@ void round_trip(const char* name, const std::vector<T>& values) {
   for (const T& value : values) {
     expect(detail::to<T>(send(name, detail::from(value))) == value);
   }
-}
-
-// By C shims: the headers' own to<std::string> leaks, up to those of 2.13.
-inline StableIValue from_string(const std::string& value) {
-  StringHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(
-      torch_new_string_handle(value.data(), value.size(), &handle));
-  return detail::from(handle);
-}
-inline std::string to_string(StableIValue slot) {
-  const auto handle = detail::to<StringHandle>(slot);
-  const char* data = nullptr;
-  size_t size = 0;
-  torch_string_c_str(handle, &data);
-  torch_string_length(handle, &size);
-  std::string value(data, size);
-  torch_delete_string(handle);
-  return value;
 }
 
 // A new owning handle of libtorch's own generator, or null before 2.13. No
