@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from base.building import build_root
 from base.project import ROOT
 from hub.packages import find_script, read_id, run
 from hub.processes import run_python
@@ -85,5 +86,6 @@ def test_every_module_is_python_3_9(repository):
 
 def test_ops_in_cpp(variant):
     library, = variant.glob("*.so")
+    build_root("release", ["08_hub_packaging_test"])
     run(ROOT / "build/release/tests/08_hub_packaging_test",
         f"--library={library}", cwd=ROOT)

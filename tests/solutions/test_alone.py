@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from base.building import compiler
+from base.building import build_root, compiler
 from base.project import ROOT
 from base.sheets import chapters, find_chapter
 from support import build_alone, copy_solution, passes
@@ -26,6 +26,7 @@ def test_copied_out_builds_and_tests(chapter, tmp_path):
     library = build_alone(source, tmp_path / "build", by=compiler())
     assert library is not None
     if not (chapter.tests / "probe.cpp").exists():
+        build_root("release", [f"{chapter.name}_test"])
         passes(ROOT / f"build/release/tests/{chapter.name}_test",
                f"--library={library}")
 
