@@ -8,6 +8,7 @@ import ownership
 from base.project import ROOT
 
 
+@pytest.mark.full
 def test_documented_ownership_is_that_of_this_libtorch():
     now = ownership.facts()
     file = ROOT / f"docs/results/ownership/{now['libtorch']}.json"
