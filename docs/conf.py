@@ -100,8 +100,32 @@ def source_read(app, name: str, source: list[str]) -> None:
     source[0] = text
 
 
+def write_for_assistants(app, exception) -> None:
+    """Write llms.txt (llmstxt.org) and, beside it, the guide to porting and the
+    reference as the Markdown that they are."""
+    if exception or app.builder.name != "html":
+        return
+    folder = Path(app.outdir) / "llms"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    lines = [f"# {project}", "", "> How an extension of PyTorch in C++ or CUDA is "
+             "written for, or ported to, the stable ABI (torch/csrc/stable, "
+             "torch/headeronly), so that one build runs on every PyTorch since 2.10."]
+    for page, title in (("porting", "Port an extension"), ("reference", "Reference")):
+        text = (HERE / f"{page}.md").read_text()
+        names = dict.fromkeys([page, *re.findall(r"\]\((\w+)\.md[)#]", text)])
+        lines += ["", f"## {title}", ""]
+        for name in names:
+            if not (folder / f"{name}.md").exists():
+                shutil.copy(HERE / f"{name}.md", folder)
+                heading = (HERE / f"{name}.md").read_text().partition("\n")[0]
+                lines.append(f"- [{heading.lstrip('# ')}](llms/{name}.md)")
+    (folder.parent / "llms.txt").write_text("\n".join(lines) + "\n")
+
+
 def setup(app) -> None:
     app.connect("source-read", source_read)
+    app.connect("build-finished", write_for_assistants)
     if DOXYGEN:
         app.connect("builder-inited", doxygen)
     else:

@@ -55,6 +55,9 @@ def test_the_book_builds_without_a_warning():
     for group in ("Start", "Chapters", "Port an extension", "Reference", "Teaching",
                   "About the tests"):
         assert f'<span class="caption-text">{group}</span>' in index
+    listed = re.findall(r"\]\((.+?)\)", (site / "llms.txt").read_text())
+    assert {"llms/porting.md", "llms/migration.md", "llms/errors.md"} <= set(listed)
+    assert [name for name in listed if not (site / name).is_file()] == []
 
 
 def messages(entry):

@@ -23,6 +23,7 @@ from base.project import BUILD, ROOT
 from base.sheets import find_chapter
 from learn import checking, screen
 from learn.checking import begin_tests, build_test, check, place_of_step, processes
+from learn.checking.source import Source
 from learn.checking.verdict import DIVIDED, HELP, MISSING
 from support import Implementation
 from torch_stable_abi import files, programs
@@ -157,6 +158,17 @@ def test_what_has_passed_is_not_blamed_for_what_was_changed_since(
                  "Slot<T>::to(element);")
     said = told(mine, "02.7", capsys)
     assert said.startswith("02.7 "), said
+
+
+def test_a_comment_that_is_left_over_is_no_step_to_do(implementation):
+    mine = implementation("08")
+    name = "torch-ext/torch_binding.cpp"
+    define = "#define OPS TORCH_EXTENSION_NAME"
+    mine.replace(name, define, "// TODO(08.2): this name is the same\n" + define)
+    source = Source(mine.chapter, mine.folder)
+    assert not source.is_undone("08.2")
+    mine.replace(name, define, "#define OPS activation")
+    assert source.is_undone("08.2")
 
 
 def test_a_pass_does_not_stand_before_what_fails(implementation, capsys):

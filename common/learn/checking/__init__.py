@@ -143,7 +143,7 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
                 own.end()
         verdict.known = verdict.steps if verdict.ran or not before else \
             before.known
-        verdict.written = attempt.text_of_passed() if verdict.ran or not before else \
+        verdict.written = attempt.sums_of_passed() if verdict.ran or not before else \
             before.written
         if superseded():
             raise Superseded
@@ -158,8 +158,7 @@ class Attempt:
 
     def __init__(self, source: Source, tests: Tests, at: str, before: Verdict | None):
         self.source, self.tests, self.at = source, tests, at
-        self.passed = {step: text for step, text in before.written.items()
-                       if before.known.get(step) == PASS} if before else {}
+        self.passed = before.written if before else {}
         self.runner = StepRunner(tests, [step.id for step in source.chapter.steps])
         self.warnings: list[str] = []
         self.seconds: dict[str, float] = {}
@@ -221,12 +220,16 @@ class Attempt:
     def _stands(self, step: str) -> bool:
         """Return whether a step has passed, and is as it was then: it fails by what has
         changed since."""
-        return self.passed.get(step) == self.source.text_of(step)
+        return self.passed.get(step) == self._sum_of(step)
 
-    def text_of_passed(self) -> dict[str, str]:
-        """Return what the learner has written for each step that passes."""
-        return {step: self.source.text_of(step)
+    def sums_of_passed(self) -> dict[str, str]:
+        """Return, of each step that passes, what changes when its lines do."""
+        return {step: self._sum_of(step)
                 for step, state in self.runner.states.items() if state == PASS}
+
+    def _sum_of(self, step: str) -> str:
+        text = self.source.text_of(step).encode(errors="surrogateescape")
+        return hashlib.sha256(text).hexdigest()
 
     def _diagnose_first(self, steps: list[str], changed: bool = False
                         ) -> Finding | None:

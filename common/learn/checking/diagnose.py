@@ -5,7 +5,6 @@ import itertools
 import re
 from pathlib import Path
 
-from base.project import read_source
 from base.sheets import source_files
 from learn.checking.processes import LEAKED, TIMED_OUT, Run
 from learn.checking.report import Case, Failure, in_words, tidy
@@ -183,8 +182,7 @@ def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
         todo = re.search(r"TODO\((\d\d\.\d)\).*", said)
         if todo and todo[1] == step:
             return "todo", [todo[0].split(" == ")[0].strip().strip('"')]
-    file = source.place(step).file
-    undone = file.exists() and f"TODO({step})" in read_source(file)
+    undone = source.is_undone(step)
     if undone and "Could not find schema" in str(failure):
         return "todo", [f"TODO({step}): the op is not defined yet"]
     if undone and run.of_pytest:  # Python need not throw it

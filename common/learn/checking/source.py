@@ -53,6 +53,17 @@ class Source:
         return all((self.folder / hunk.file).is_file() and "".join(hunk.old) in
                    read_source(self.folder / hunk.file) for hunk in mine)
 
+    def is_undone(self, step: str) -> bool:
+        """Return whether code that a step is to change stands as in the starter; a
+        comment may be left over."""
+        for hunk in hunks(self.chapter):
+            file = self.folder / hunk.file
+            if hunk.step == step and file.is_file():
+                code = [s for s in hunk.old if not re.match(r"\s*(//|#\s)", s)]
+                if "".join(code or hunk.old) in read_source(file):
+                    return True
+        return False
+
     def text_of(self, step: str) -> str:
         """Return what stands in the place of all that a step is to change."""
         texts = []

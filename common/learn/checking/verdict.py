@@ -60,7 +60,7 @@ class Verdict:
     notes: list[str] = field(default_factory=list)  # and what was not checked
     seconds: dict[str, float] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)  # steps, when last run
-    written: dict[str, str] = field(default_factory=dict)  # for those that passed
+    written: dict[str, str] = field(default_factory=dict)  # sums of those that passed
 
     @property
     def passed(self) -> bool:

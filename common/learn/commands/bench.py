@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yours", action="store_true",
                         help="measure my/NN_name instead of the solution")
     parser.add_argument("--quick", action="store_true",
-                        help="seconds, not a minute")
+                        help="a minute at most")
     parser.add_argument("--limits", action="store_true",
                         help="08: every size, from one element to 1.6 GB")
     parser.add_argument("--peer", metavar="LIBRARY",
@@ -126,8 +126,11 @@ def run(arguments: argparse.Namespace) -> int:
     for chapter in [find_chapter(arguments.chapter.zfill(2))] \
             if arguments.chapter else chapters():
         if not arguments.quick:
-            print(f"{chapter.number}: this takes some minutes; --quick is "
-                  "rougher, in seconds", file=sys.stderr)
+            print(f"{chapter.number}: this takes up to some minutes; --quick is "
+                  "rougher, and takes one at most", file=sys.stderr)
+        if not arguments.yours:
+            print("It measures the solution; --yours measures your copy.",
+                  file=sys.stderr)
         result = bench(chapter, arguments.quick, arguments.yours,
                        arguments.json, arguments.limits, arguments.peer)
         if result is None:
