@@ -244,6 +244,30 @@ def test_a_source_file_that_was_left_out(findings, build):
 
 
 @pytest.mark.parametrize("code", [
+    "#include <torch/headeronly/util/Half.h>\nvoid launch(torch::headeronly::Half*);"
+    "void f() { launch(nullptr); }",
+    "#include <torch/headeronly/util/Half.h>\n#include <stdexcept>\n"
+    "namespace at { class Tensor; int of_libtorch(); } void launch(at::Tensor&);"
+    "int f(at::Tensor& x) { launch(x); return at::of_libtorch(); }"])
+def test_a_function_of_ones_own_that_takes_a_type_of_libtorchs(findings, build, code):
+    found = findings(build(code))
+    undefined, = [f for f in found if f.rule == "undefined-symbols"]
+    assert len(undefined.more) == 1 and undefined.more[0].startswith("launch(")
+    unstable = [f.more for f in found if f.rule == "unstable-symbols"]
+    assert unstable == ([["at::of_libtorch()"]] if "of_libtorch" in code else [])
+
+
+def test_a_libstdcxx_that_was_linked_in_is_hidden_by_the_linker(findings, build):
+    code = "#include <iostream>\nvoid f() { std::cout << 1; throw 2; }"
+    hidden = ["-static-libstdc++", "-fvisibility=hidden", "-fno-gnu-unique"]
+    found = {f.rule: f.text for f in findings(build(code, *hidden))}
+    for rule in ("gnu-unique", "visible-symbols"):
+        assert "-Wl,--exclude-libs,ALL" in found[rule]
+    found = {f.rule for f in findings(build(code, *hidden, "-Wl,--exclude-libs,ALL"))}
+    assert not {"gnu-unique", "visible-symbols"} & found
+
+
+@pytest.mark.parametrize("code", [
     'extern "C" int help() __attribute__((weak)); int f() { return help ? help() : 0;}',
     'extern "C" void* PyList_New(long); void* f() { return PyList_New(0); }',
     "#include <vector>\n#include <cmath>\n#include <stdexcept>\n"

@@ -12,9 +12,10 @@ from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 
-# A namespace of libtorch's C++ in a mangled name, but not one of the stable ABI.
-UNSTABLE = re.compile(
-    r"N[rVKRO]*(2at|3c10|5torch(?!6stable|10headeronly)|6caffe2)")
+# A namespace of libtorch's C++ in a mangled name, but not one of the stable ABI. A name
+# of libtorch's begins so; in another's name it may be a parameter's, such as c10::Half.
+SPACE = r"N[rVKRO]*(2at|3c10|5torch(?!6stable|10headeronly)|6caffe2)"
+UNSTABLE = re.compile(rf"_Z(T[VTIS]|GV|T[hv]n?\d+_(n?\d+_)?)?{SPACE}|_Z\d+THP")
 # Libraries whose every name is known, if it is looked up by version or as below.
 KNOWN = re.compile(
     r"lib(torch|torch_cpu|torch_cuda|torch_hip|torch_python|c10|c10_cuda|c10_hip|stdc\+\+"
@@ -46,7 +47,7 @@ def check_libtorch(library: Library, subject: Subject, report: Report) -> None:
     siblings = {name for other in subject.libraries if other is not library
                 for name in other.exports}
     unstable = sorted(n for n in library.imports
-                      if n not in siblings and UNSTABLE.search(n))
+                      if n not in siblings and UNSTABLE.match(n))
     report.bound = bool(unstable)
     if unstable:
         _check_bound(library, subject, unstable, report)
@@ -55,8 +56,7 @@ def check_libtorch(library: Library, subject: Subject, report: Report) -> None:
     else:
         report.floor = _check_functions(library, report)
         _check_others(library, report)
-    if not unstable:
-        _check_undefined(library, subject, siblings, report)
+    _check_undefined(library, subject, siblings, report)
 
 
 def _check_bound(library: Library, subject: Subject, unstable: list[str],
@@ -115,7 +115,9 @@ def _check_undefined(library: Library, subject: Subject, siblings: set[str],
     """Find names that nothing brings: they have no version, which a symbol of glibc,
     libstdc++ or CUDA has, and are of no library whose names are known. Where a library
     that is not known is needed, it may bring any name, so nothing is said. libtorch
-    exports parts of libstdc++ and of OpenMP, and these have no version."""
+    exports parts of libstdc++ and of OpenMP, and these have no version. A library that
+    takes C++ of libtorch's may take any of that: then a name counts if a type of
+    libtorch's is in it and its own namespace is another."""
     beside = {name: other for other in subject.libraries
               for name in (other.file, other.soname)}
     needed = {*library.needed, *(n for name in library.needed if name in beside
@@ -134,7 +136,9 @@ def _check_undefined(library: Library, subject: Subject, siblings: set[str],
                  not (driver and re.match(r"cu[A-Z]", n)) and
                  not (torch and OF_TORCH.match(n)) and
                  not (cuda and OF_CUDA.fullmatch(n)) and
-                 not (libcxx and STANDARD.match(n)) and not is_of_libc(n)]
+                 not (libcxx and STANDARD.match(n)) and not is_of_libc(n) and
+                 not (report.bound and not re.search(SPACE, n)) and
+                 not UNSTABLE.match(n)]
     if undefined:
         texts = sorted(elf.demangle(undefined))
         plain = [t for t in texts if t.partition("(")[0] in siblings]

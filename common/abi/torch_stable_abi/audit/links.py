@@ -133,24 +133,32 @@ def _leads_to(library: Library, other: Library) -> bool:
 
 
 def check_exports(library: Library, report: Report) -> None:
+    # What an archive brings was compiled elsewhere: no option of the compiler hides it.
+    archive = "libstdc++.so.6" not in library.needed and " They are libstdc++.a's: " \
+        "link the shared one, or -Wl,--exclude-libs,ALL"
     unique = [n for n, bind in library.exports.items() if bind == elf.UNIQUE]
     if unique:
         report.add("gnu-unique", WARN, f"{count(unique, 'gnu-unique symbol')}: all "
-                   "libraries of a process share them, and dlclose frees nothing. "
-                   "-fno-gnu-unique", elf.demangle(unique))
+                   "libraries of a process share them, and dlclose frees nothing." + (
+                       archive if archive and libtorch.STANDARD.match(unique[0])
+                       else " -fno-gnu-unique"), elf.demangle(unique))
     own = sorted(n for n in library.exports if surface.since(n))
     if own:
         report.add("hides-libtorch", WARN, f"defines {names(own)} itself, which its "
-                   "own calls then reach instead of libtorch's", own)
+                   "own calls then reach instead of libtorch's, and those of "
+                   "other libraries where this one is loaded first", own)
     libc = sorted(n for n in library.exports if n in library.called and
                   libtorch.is_of_libc(n))
     if libc:
         report.add("name-of-libc", WARN, f"defines {names(libc)}, and calls it by a "
                    "stub: libc or libm has that name too, and is found first", libc)
     mangled = [n for n in library.exports if n.startswith("_Z")]
-    torchs = [n for n in mangled if re.match("_Z" + UNSTABLE.pattern, n)]
+    torchs = [n for n in mangled if UNSTABLE.match(n)]
+    standard = [n for n in mangled if libtorch.STANDARD.match(n)]
     if torchs or len(mangled) > MOST_SYMBOLS:
         report.add("visible-symbols", NOTE, count(mangled, "C++ symbol") + (
             f", {len(torchs)} of them of torch's headers, which another library "
-            "may bring too" if torchs else "") + ": -fvisibility=hidden "
-            "-fvisibility-inlines-hidden", elf.demangle(torchs or mangled))
+            "may bring too" if torchs else "") + (
+                f".{archive}" if archive and len(standard) > len(mangled) / 2
+                else ": -fvisibility=hidden -fvisibility-inlines-hidden"),
+            elf.demangle(torchs or mangled))

@@ -17,10 +17,13 @@ def check_together(subject: Subject, registered: list[Registrations],
         opening = [lib for lib, found in zip(subject.libraries, registered)
                    if found.opened[namespace]]
         # Libraries for one Python, torch or GPU each have names that a number tells
-        # apart, or lie in folders of their own.
-        if len({re.sub(r"\d+", "", lib.file) for lib in opening}) > 1:
-            report.add("defined-twice", WARN, f"STABLE_TORCH_LIBRARY({namespace}) is "
-                       f"in {names(lib.name for lib in opening)}: one process can load "
+        # apart, or lie in folders of their own; but so may a copy of another project's.
+        files, paths = ({re.sub(r"\d+", "", name) for name in found} for found in (
+            [lib.file for lib in opening], [lib.name for lib in opening]))
+        if len(paths) > 1:
+            report.add("defined-twice", WARN if len(files) > 1 else NOTE,
+                       f"STABLE_TORCH_LIBRARY({namespace}) is in "
+                       f"{names(lib.name for lib in opening)}: one process can load "
                        "one of them")
     bare = not any(found.ops or found.spaces or found.targets or found.hidden
                    for found in registered)
