@@ -298,8 +298,8 @@ def test_a_helper_of_c_that_is_declared_as_cpp(findings, build, wheel):
 
 def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
     data = stable.read_bytes()
-    for other, levels in [("one/libtwo.so", ["WARN"]), ("one/libone2.so", []),
-                          ("one/torch-2.13/libone.so", ["NOTE"])]:
+    for other, levels in [("one/libtwo.so", ["warn"]), ("one/libone2.so", []),
+                          ("one/torch-2.13/libone.so", ["note"])]:
         found = findings(wheel({"one/libone.so": data, other: data}))
         assert [f.level for f in found if f.rule == "defined-twice"] == levels
 
