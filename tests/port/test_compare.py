@@ -137,7 +137,7 @@ def test_chapter_09_before_and_after_its_port(request, folder):
         "torch.ones(9, 3).long(), torch.tensor([0, 2])\n")
     words = ["old/librowops.so", "new/librowops.so"]
     done = compare(folder, *words, "cases_of_09.py")
-    said = re.sub(r"[^\s,]*/", "", done.stdout)
+    said = re.sub(r"/[^,\n]*/|[^\s,]*/", "", done.stdout)
     file = ROOT / "docs/results/compare.txt"
     if request.config.getoption("--record"):
         file.write_text(f"$ ./workbook compare {' '.join(words)} cases.py\n{said}")

@@ -48,7 +48,7 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
             raise CannotRun(f"compare: {done.stderr[-1000:]}")
         say(title)
         for line in done.stdout.splitlines():
-            line = re.sub(r"[^\s,()]*/|, line \d+", "", line)
+            line = re.sub(r"/[^,()]*/|[^\s,()]*/|, line \d+", "", line)
             say(fold("  " + line[:SHOWN] + ("..." if len(line) > SHOWN else "")))
         say("")
         statuses.append(done.returncode)
