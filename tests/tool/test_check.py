@@ -169,6 +169,8 @@ def test_a_comment_that_is_left_over_is_no_step_to_do(implementation):
     assert not source.is_undone("08.2")
     mine.replace(name, define, "#define OPS activation")
     assert source.is_undone("08.2")
+    mine.replace(name, "// TODO(08.2): this name is the same\n", "")
+    assert not source.is_undone("08.2")  # it is meant so
 
 
 def test_a_pass_does_not_stand_before_what_fails(implementation, capsys):

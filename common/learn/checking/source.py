@@ -54,13 +54,14 @@ class Source:
                    read_source(self.folder / hunk.file) for hunk in mine)
 
     def is_undone(self, step: str) -> bool:
-        """Return whether code that a step is to change stands as in the starter; a
+        """Return whether a TODO of a step stands, with the code that it is about: a
         comment may be left over."""
         for hunk in hunks(self.chapter):
             file = self.folder / hunk.file
             if hunk.step == step and file.is_file():
                 code = [s for s in hunk.old if not re.match(r"\s*(//|#\s)", s)]
-                if "".join(code or hunk.old) in read_source(file):
+                text = read_source(file)
+                if f"TODO({step})" in text and "".join(code or hunk.old) in text:
                     return True
         return False
 
