@@ -5,7 +5,7 @@
 #include "testing/ledger.h"
 #include "testing/library.h"
 #include "testing/random.h"
-#include "testing/string_slot.h"
+#include "testing/shim_slots.h"
 #include "types.h"
 #include "watched_calls.h"
 

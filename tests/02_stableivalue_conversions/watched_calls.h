@@ -7,6 +7,7 @@
 #include "testing/ledger.h"
 #include "testing/library.h"
 #include "testing/replaced.h"
+#include "testing/shim_slots.h"
 #include "testing/watch.h"
 
 #include <doctest/doctest.h>
@@ -36,32 +37,13 @@ std::string find_leaks(const char* by, const Body& body) {
           " block(s) are left behind in memory by each conversion of " + by;
 }
 
-// These read and make slots by C shims and nothing else.
-template <class T>
-T* pointer(StableIValue slot) {
-  return theirs::to<T*>(slot);
-}
 inline int deletions(StableIValue slot) {
   return Ledger::deletions(pointer<void>(slot));
 }
 
-using Slots = std::vector<StableIValue>;
-
 inline StableIValue from_tensor(const Tensor& x) {
   return theirs::from(x);
 }
-inline StableIValue from_slot(StableIValue inner) {
-  return theirs::from(new StableIValue(inner));
-}
-inline StableIValue from_slots(const Slots& elements) {
-  StableListHandle list = nullptr;
-  torch_new_list_reserve_size(elements.size(), &list);
-  for (const StableIValue element : elements) {
-    torch_list_push_back(list, element);
-  }
-  return theirs::from(list);
-}
-
 inline Tensor tensor(float value) {
   return torch::stable::full({2, 3}, value);
 }

@@ -400,8 +400,7 @@ TEST_CASE(
         reinterpret_cast<Run*>(dlsym(original(), "wb09_in_inference_mode"));
     Outcome wrong;
     auto gather = [&] {
-      wrong = workbook::chapter_09::call(
-          "rowops", "gather_rows", x, numbers({0, 5}));
+      wrong = call("rowops", "gather_rows", x, numbers({0, 5}));
     };
     in_inference_mode(
         [](void* body) { (*static_cast<decltype(gather)*>(body))(); }, &gather);

@@ -118,23 +118,23 @@ class Scale:
         checking.build_test(chapter)
         self.tests: Tests | None = None
         self.names: list[str] = []
-        failed = self.catch([f"{chapter.number}*"])
-        if failed:
+        failed = self.catch()
+        if failed or not self.names:
             raise SystemExit(f"the solution of {chapter.number} fails: {failed}")
 
-    def catch(self, patterns: list[str]) -> list[str] | None:
-        """Return the cases that fail on what is in the folder, in their order; None if
-        it does not compile."""
+    def catch(self, names: list[str] | None = None) -> list[str] | None:
+        """Return the cases, of these or of all, that fail on what is in the folder, in
+        their order; None if it does not compile."""
         build = implementation_build(self.mine.folder)
         source = Source(self.chapter, self.mine.folder)
         if compilation.build(source, build, lambda: False)[0]:
             return None
         if self.chapter.steps_in_python.exists():
-            failed = self._run_pytest(build, patterns)
+            failed = self._run_pytest(build, names or [])
         else:
             self.tests = checking.begin_tests(
                 self.chapter, self.mine.folder, self.tests, lasting=True)
-            failed = self._run(patterns or self.names)
+            failed = self._run(names or self.names or [f"{self.chapter.number}*"])
         return [name for name in self.names if name in failed]
 
     def _run(self, patterns: list[str], slow: int = 0) -> set[str]:
@@ -145,7 +145,7 @@ class Scale:
         cases = run.cases or []
         self.names = self.names or [case.name for case in cases]
         if not cases:
-            return set(self.names)  # it does not load
+            return set(patterns)  # it does not load
         if run.status == LEAKED and len(cases) > 1:
             return set().union(*(self._run([case.name]) for case in cases))
         failed = {case.name for case in cases
@@ -155,14 +155,14 @@ class Scale:
         left = [name for name in patterns if name in self.names and name not in ran]
         return failed | (self._run(left, slow) if left and slow < SLOW else set())
 
-    def _run_pytest(self, build, patterns: list[str]) -> set[str]:
+    def _run_pytest(self, build, names: list[str]) -> set[str]:
         file = build / "report.xml"
-        words = [f"test_{p.split()[0].replace('.', '_')}" for p in patterns]
+        words = {f"test_{name.split()[0].replace('.', '_')}" for name in names}
         subprocess.run(
             [sys.executable, "-m", "pytest", "-q", self.chapter.steps_in_python,
              f"--implementation={build}", f"--steps-report={file}",
-             *(["-k", " or ".join(words)] if words and not words[0].endswith("*")
-               else [])], cwd=ROOT, capture_output=True)
+             *(["-k", " or ".join(words)] if words else [])],
+            cwd=ROOT, capture_output=True)
         cases = report.read(file) or []
         self.names = self.names or [case.name for case in cases]
         return {case.name for case in cases if case.failures or not case.ended}
@@ -185,7 +185,7 @@ class Scale:
                 self.mine.copy_of(self.chapter.solution)
                 path = self.mine.folder / mutant.file
                 self.mine.write(mutant.file, mutant.applied(path.read_bytes()))
-                failed = self.catch([])
+                failed = self.catch()
                 if failed is not None:
                     yield str(mutant), failed
                     count += 1

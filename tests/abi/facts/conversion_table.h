@@ -4,7 +4,7 @@
 #pragma once
 
 #include "testing/dispatcher.h"
-#include "testing/string_slot.h"
+#include "testing/shim_slots.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>

@@ -1,10 +1,10 @@
-// What the running libtorch makes of each row of the conversion table, and what
-// it and its headers lose, by version.
+// These tests say what the running libtorch makes of each row of the conversion
+// table, and what it and its headers lose, by version.
 #include "conversion_table.h"
 #include "testing/checks.h"
 #include "testing/dispatcher.h"
 #include "testing/ledger.h"
-#include "testing/string_slot.h"
+#include "testing/shim_slots.h"
 
 #include <doctest/doctest.h>
 
@@ -33,25 +33,8 @@ namespace {
 
 int handles_until_failure = 0; // the n-th new handle of a tensor fails
 
-using Slots = std::vector<StableIValue>;
-
-StableIValue from_slot(StableIValue inner) {
-  return theirs::from(new StableIValue(inner));
-}
-StableIValue from_slots(const Slots& elements) {
-  StableListHandle list = nullptr;
-  torch_new_list_reserve_size(elements.size(), &list);
-  for (const StableIValue element : elements) {
-    torch_list_push_back(list, element);
-  }
-  return theirs::from(list);
-}
 Tensor filled(float value) {
   return torch::stable::full({2, 3}, value);
-}
-template <class T>
-T* pointer(StableIValue slot) {
-  return theirs::to<T*>(slot);
 }
 int deletions(StableIValue slot) {
   return Ledger::deletions(pointer<void>(slot));

@@ -1,5 +1,5 @@
-// Who owns the content of a slot after a call, as the running libtorch leaves
-// it, and how far a stack that is too short is noticed.
+// These tests say who owns the content of a slot after a call, as the running
+// libtorch leaves it, and how far a stack that is too short is noticed.
 #include "testing/aten.h"
 #include "testing/checks.h"
 #include "testing/child.h"
@@ -13,6 +13,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -201,29 +202,19 @@ TEST_CASE("what libtorch itself loses, version by version") {
       "slot 1, a list, cannot be converted (Tensor, Device[], Tensor)", list);
   CHECK(list == open);
 
-  // Blocks that a call leaves behind, besides its arguments.
-  const auto left_behind = [](const auto& call) {
-    const Ledger ledger;
-    size_t before = 0;
-    for (int i = 0; i < 3; ++i) {
-      before = Ledger::alive();
-      call();
-    }
-    return Ledger::alive() - before;
-  };
-  const size_t by_string = left_behind([] {
+  const auto by_string = std::lround(count_leaks([] {
     StableIValue stack[] = {slots::make("str", nullptr)};
     call_op("wb_fates::str", "", stack);
-  });
+  }));
   note_fact(
       "blocks lost by each str that is passed", std::to_string(by_string));
   CHECK(by_string == (libtorch_at_least(14) ? 0 : 2));
-  // Of the returns of a kernel, those after one that cannot be converted.
-  const size_t by_return = left_behind([&] {
+  // A return that cannot be converted loses those after it.
+  const auto by_return = std::lround(count_leaks([&] {
     StableIValue stack[3] = {slots::make("Tensor", input.get())};
     const std::string text =
         thrown([&] { call_op("wb_fates::scalar_amid_returns", "", stack); });
-  });
+  }));
   note_fact(
       "returns lost after one that cannot be converted",
       std::to_string(by_return));

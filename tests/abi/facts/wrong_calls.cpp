@@ -1,5 +1,5 @@
-// What the running libtorch makes of calls by name that do not fit the op's
-// schema.
+// These tests say what the running libtorch makes of calls by name that do not
+// fit the op's schema.
 #include "testing/asan.h"
 #include "testing/aten.h"
 #include "testing/checks.h"
