@@ -90,7 +90,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         return
     print(bold(f"{title}: ") +
           paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))
-    lines = list(verdict.message)
+    lines = [line for line in verdict.message if not line.startswith("in: ")]
+    where = [line for line in verdict.message if line not in lines]
     if verdict.sentence:  # the step's: what was found says more
         lines.insert(1 if kind == "test" else len(lines), verdict.sentence)
     for line in lines:
@@ -99,6 +100,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
         first, *drawn = line.splitlines() or [""]
         drawn = fold(drawn)
         print(f"  {first}"[:80] if " | " in first else wrap(first))
+        while where:  # the situation, below what was found in it
+            print(wrap(where.pop(0)))
         for row in drawn:
             print(f"  {row}")
     if verdict.help:

@@ -176,7 +176,8 @@ def of_networks(result: dict) -> tuple[str, str]:
         member = group[name]
         return f"{member['ratio']:.3f} ({member['seconds'] * 1e6:.1f} µs)"
     names = [n for n in found[0] if not n.startswith("launched: ")]
-    return "A layer's time over that with the solution", table(
+    return ("A layer's time over that with the solution in a graph, run beside it (the "
+            "median of such ratios); in brackets, the median of its own time"), table(
         ["between the products"] + [
             f"{g['shape']}, {how}" for g in result["networks"]
             for how in ("graph", "launched")],

@@ -160,8 +160,18 @@ bool supports_all() {
       SchemaType<List<T>>::supported && SchemaType<Maybe<List<T>>>::supported &&
       SchemaType<List<Maybe<T>>>::supported;
 }
-EXPORT bool wb05_supports_any_int_or_float() {
-  return supports_any<int>() || supports_any<float>();
+// Where an int or a float is supported that should not be.
+EXPORT const char* wb05_supports_int_or_float() {
+  if (SchemaType<int>::supported || SchemaType<float>::supported) {
+    return "int or float";
+  }
+  if (SchemaType<Maybe<int>>::supported ||
+      SchemaType<Maybe<float>>::supported) {
+    return "an optional of int or of float";
+  }
+  return supports_any<int>() || supports_any<float>()
+      ? "a list of int or of float"
+      : "";
 }
 // No schema has the type of a device alone.
 EXPORT bool wb05_supports_any_device_type() {

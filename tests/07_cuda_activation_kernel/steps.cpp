@@ -739,7 +739,7 @@ TEST_CASE(
       };
       check(rows(4096, 8192 + 2 * wide, i), fit, begins("each of gate and up"));
       check(rows(4096 + i, 8192 + 2 * wide), fit, begins("up"));
-      check(rows(4096, 8192 + i), fit, begins("the second row"));
+      check(rows(4096, 8192 + i), fit, begins("the second row of gate and up"));
       Trace t = traced(size, 0, 256, 4, 4096);
       t.out += static_cast<uint64_t>(i * size);
       check(t, fit, begins("out"));

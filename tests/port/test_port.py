@@ -71,7 +71,8 @@ T, S = "torch::stable::", "torch::headeronly::ScalarType::"
      'THO_DISPATCH_V2(x.scalar_type(), "f", AT_WRAP(([&] { g<scalar_t>(); })), '
      f"AT_EXPAND(AT_FLOATING_TYPES), {S}Half, {S}BFloat16);"),
     ("const at::cuda::OptionalCUDAGuard guard(at::device_of(x));",
-     f"std::optional<{T}accelerator::DeviceGuard> guard;\n  if (!x.is_cpu()) {{\n"
+     f"std::optional<{T}accelerator::DeviceGuard> guard;\n"
+     "  if (x.get_device_index() >= 0) {\n"
      "    guard.emplace(x.get_device_index());\n  }"),
     ("auto s = at::cuda::getCurrentCUDAStream();\nk<<<1, 1, 0, s.stream()>>>(n);",
      "auto s = current_cuda_stream();\nk<<<1, 1, 0, s>>>(n);"),

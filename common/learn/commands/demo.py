@@ -12,7 +12,7 @@ from torch_stable_abi.programs import CannotRun
 
 FETCH = """\
 libtorch {version} is not here yet. It comes in a wheel of 0.5 to 0.9 GB from
-PyPI, which takes one to two minutes at 10 MB/s; 0.4 GB stay in
+PyPI, which takes one to two minutes at 10 MB/s; 0.5 GB stay in
 {cache}."""
 
 

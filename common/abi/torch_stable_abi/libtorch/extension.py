@@ -325,7 +325,7 @@ def fetch(versions: list[str], with_python: bool) -> None:
     missing = [v for v in versions if not runtimes.whole(v)]
     if missing:
         print(f"Fetching torch {', '.join(missing)}: 0.5 to 0.9 GB each, of which "
-              f"0.43 are kept in\n{runtimes.CACHE}")
+              f"0.46 are kept in\n{runtimes.CACHE}")
     for version in missing:
         runtimes.fetch(version)
     missing = [v for v in versions if v != runtimes.installed() and

@@ -20,6 +20,9 @@ _PLAIN = (
     (r"(c10|at|torch)::ScalarType|torch::Dtype", "ScalarType"),
     (r"(c10|at|torch)::Device", "Device"))
 _CROSSING = {"float": "double", "int": "int64_t"}  # of these, what TORCH_BOX reads
+_READ_AS = {"long": "on Windows and macOS it is another type than long",
+            "longlong": "on Linux it is another type than long long"}
+_OTHER_BITS = "TORCH_BOX takes what stands there too, and reads other bits"
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,8 @@ def _draft_schema(name: str, function: str, known: tuple[Source, Node, Node],
             marks.append(f"{called}: {mark}")
         plain = re.sub(r"\bconst\b|[&\s]", "", source.text_of(type) if type else "")
         if plain != (wide := _CROSSING.get(schema, plain)):
-            marks.append(f"{called}: in a slot it is {wide}; TORCH_BOX takes {plain} "
-                         "too, and reads other bits")
+            why = _READ_AS.get(plain, _OTHER_BITS)
+            marks.append(f"{called}: make it {wide}; {why}")
         parts.append(f"{schema} {called}" + (f"={_value(value)}" if value else ""))
     result = field(node, "type")
     returns, mark = _returns(source.text_of(result) if result else "void")
