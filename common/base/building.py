@@ -24,7 +24,8 @@ from torch_stable_abi.projects import by_place
 FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 CMAKE_CANNOT_BEAR = '";#\\|:\t\n'  # in the name of a folder
 
-os.environ["PATH"] += os.pathsep + str(nvcc.BIN)  # if it has been fetched
+os.environ["PATH"] = os.pathsep.join([  # that of nvcc if it has been fetched
+    os.environ.get("PATH") or os.defpath, str(nvcc.BIN)])
 
 
 @functools.cache

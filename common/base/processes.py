@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import time
 
 import psutil
 
@@ -38,8 +39,10 @@ def adopt_orphans() -> None:
 
 
 def kill_descendants() -> None:
-    """End all that this process has started, and wait for it."""
-    while found := family(os.getpid())[1:]:
+    """End all that this process has started, and wait for it, but no longer than ten
+    seconds: a /proc of another PID namespace shows other processes than ours."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end and (found := family(os.getpid())[1:]):
         kill(found)
         psutil.wait_procs(found, timeout=1)
         with contextlib.suppress(ChildProcessError):

@@ -1,5 +1,6 @@
 # Comes from outside into every project of a learner build, through
 # CMAKE_PROJECT_INCLUDE, so that a folder's own CMakeLists.txt stays plain.
+cmake_policy(SET CMP0057 NEW) # IN_LIST, where a folder names no version
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # -g1 has what a stack trace needs; -g costs a third of the compile time more.

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from base.hunks import hunks, replace_places
-from base.project import BUILD, MINE, ROOT, read_source
+from base.project import BUILD, MINE, ROOT, SOURCE_BYTES, read_source
 from base.sheets import Chapter, open_chapter, refuse_odd_files, source_files
 from learn import screen
 from torch_stable_abi.files import (
@@ -123,6 +123,7 @@ def mark_of_given(name: str, step: str) -> str:
 def find_given(folder: Path) -> set[str]:
     """Return the steps that were given in an implementation."""
     return {step for path in source_files(folder)
+            if path.stat().st_size <= SOURCE_BYTES
             for step in re.findall(r"^(?://|#) (\d\d\.\d) was given\s*$",
                                    read_source(path), re.M)}
 

@@ -169,7 +169,7 @@ int run(
     return status;
   }
   if (!key.empty()) {
-    std::printf("%cran %s\n", '\0', key.c_str());
+    std::printf("%cran %s %d\n", '\0', key.c_str(), status);
     std::fflush(stdout);
   }
 #if WORKBOOK_ASAN // what fails half-way may well leak

@@ -17,11 +17,11 @@ from types import SimpleNamespace
 import pytest
 
 from base import building
-from base.building import compiler
+from base.building import compiler, implementation_build
 from base.hunks import starter_with
-from base.project import BUILD, ROOT
+from base.project import BUILD, ROOT, read_source
 from base.sheets import find_chapter
-from learn import checking, screen
+from learn import checking, screen, work
 from learn.checking import begin_tests, build_test, check, place_of_step, processes
 from learn.checking.source import Source
 from learn.checking.verdict import DIVIDED, HELP, MISSING
@@ -744,12 +744,49 @@ __attribute__((constructor)) static void begin() {{
 
 
 def test_a_large_file_is_not_read(tmp_path):
-    file = tmp_path / "large"
+    file = tmp_path / "large.cpp"
     with open(file, "wb") as large:
         large.truncate(2**40)  # a hole, which would take an hour to read
     before = checking._sum(file)
     os.utime(file, (1, 1))
     assert checking._sum(file) != before
+    assert work.find_given(tmp_path) == set()
+    with pytest.raises(CannotRun, match="large.cpp has more than 16 MiB"):
+        read_source(file)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("what, passes", [("", True), ("new float[9];", True),
+                                          ("return x;", False)])
+def test_where_leaks_cannot_be_looked_for(tmp_path, what, passes):
+    """The verdict is that of the cases, with a note."""
+    alone = tmp_path / "alone"
+    subprocess.run(["cc", "-o", alone, ROOT / "tests/tool/without_ptrace.c"],
+                   check=True)
+    solution = find_chapter("00").solution
+    shutil.copytree(solution, tmp_path / solution.name)
+    source = tmp_path / solution.name / "first_extension.cpp"
+    source.write_text(re.sub(r"(Tensor silu\(.*\{\n)", rf"\1  {what}\n",
+                             source.read_text(), count=1))
+    assert what in source.read_text()
+    done = subprocess.run([alone, ROOT / "workbook", "check", "00", "--impl",
+                           tmp_path / solution.name], text=True, capture_output=True)
+    assert (done.returncode == 0) == passes, done.stdout
+    assert ("leaks were not checked: no LeakSanitizer here" in done.stdout) == passes
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("make", ["mkdir", "mkfifo", "ln -s /dev/zero"])
+def test_a_report_that_the_code_has_replaced(implementation, make):
+    mine = implementation("00")
+    text = (mine.folder / "first_extension.cpp").read_text()
+    report = implementation_build(mine.folder) / "report.xml"
+    (mine.folder / "first_extension.cpp").write_text(
+        '#include <cstdlib>\n__attribute__((constructor)) static void replace() {\n'
+        f'  std::system("rm {report}; {make} {report}");\n}}\n' + text)
+    assert mine.check().kind not in ("pass", "could not run")
+    (mine.folder / "first_extension.cpp").write_text(text + "// again\n")
+    assert mine.check().passed
 
 
 @pytest.mark.parametrize("fullest", ["the checkout", "TMPDIR"])

@@ -483,12 +483,12 @@ REPORT = """
 #include <iterator>
 #include <string>
 #include <thread>
-static void write_report() {
+static void write_report(const char* name = "00.1 all is well") {
   std::ifstream file("/proc/self/cmdline");
   const std::string words(std::istreambuf_iterator<char>(file), {});
   const std::string path = words.c_str() + words.find("--out=") + 6;
   std::ofstream(path)
-      << "<doctest><TestCase name=\\"00.1 all is well\\"></TestCase></doctest>";
+      << "<doctest><TestCase name=\\"" << name << "\\"></TestCase></doctest>";
 }
 __attribute__((constructor)) static void forge() {
   %s
@@ -501,6 +501,8 @@ FORGED = {  # what is added to the C++ file, and what this becomes in it
     "writes_later": ("if (fork() == 0) { for (int i = 0; i < 300; ++i) "
                      "{ write_report(); usleep(10000); } _exit(0); }",
                      {"(1 + std::exp": "(2 + std::exp"}),
+    "names_no_case": ('write_report("00.1"); _exit(0);', {}),
+    "names_another": ('write_report("77.1 foo"); _exit(0);', {}),
 }
 KILLS = """
 import os

@@ -93,7 +93,9 @@ def run_to_status(program: str, run: Callable[[], int],
         if error.filename is None:  # maybe of the output, which exit flushes again
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 2
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "start new thread" not in str(error):
+            raise
         say("there is not enough memory: end some programs, or raise the limit of "
             "ulimit -v")
         return 2

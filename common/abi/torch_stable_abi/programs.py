@@ -58,6 +58,9 @@ def sentence(error: OSError, root: Path = Path("/nowhere")) -> str:
         cure = f"; {hint}" if hint else "; install it"
     elif code == errno.ENOENT and not path.parent.exists():
         cure = f"; there is no folder {_place(path.parent, root)}"
+    elif code == errno.EACCES and path.is_file() and \
+            os.statvfs(path).f_flag & os.ST_NOEXEC:
+        cure = "; its file system runs no programs (noexec): copy the folder elsewhere"
     elif code in (errno.EROFS, errno.EACCES) and path.is_relative_to(root):
         cure = "; copy the workbook to a folder of yours" \
             if not os.access(root, os.W_OK) else \
@@ -167,7 +170,8 @@ def describe_limits() -> str:
         ("s", resource.RLIMIT_STACK, 2**10, 2**20),
         ("v", resource.RLIMIT_AS, 2**10, 2**32), ("d", resource.RLIMIT_DATA, 2**10,
                                                   2**32),
-        ("f", resource.RLIMIT_FSIZE, 2**10, 2**30), ("t", resource.RLIMIT_CPU, 1, 600))
+        ("f", resource.RLIMIT_FSIZE, 2**10, 2**30), ("t", resource.RLIMIT_CPU, 1, 600),
+        ("u", resource.RLIMIT_NPROC, 1, 64))
         if 0 <= (limit := resource.getrlimit(number)[0]) < enough]
     return f"This shell has limits that may be too low: {', '.join(small)}\n" \
         if small else ""

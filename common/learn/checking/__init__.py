@@ -24,12 +24,13 @@ from base.building import (
     implementation_build,
     is_configured,
 )
-from base.project import BUILD, ROOT
+from base.project import BUILD, ROOT, SOURCE_BYTES
 from base.requirements import install_with_torch
 from base.sheets import Chapter, refuse_odd_files, source_files
 from learn.checking import compilation
 from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
 from learn.checking.processes import TIMED_OUT, Tests
+from learn.checking.report import Case
 from learn.checking.run_steps import StepRunner
 from learn.checking.source import Source, place_of_step
 from learn.checking.verdict import FAIL, NOT_REACHED, PASS, Finding, Verdict, short
@@ -39,7 +40,6 @@ from torch_stable_abi.programs import CannotRun, Superseded, run
 from torch_stable_abi.projects import library_of
 
 CHANGING_SECONDS = 60  # a check begins anew for so long, while files change
-READ_BYTES = 2**24  # of a file that is larger, size and time tell
 NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "ASAN_SYMBOLIZER_PATH",
             "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
             "NINJA_STATUS")
@@ -101,6 +101,8 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
            tell: Callable[[Verdict], None], ready: Tests | None) -> Verdict:
     if os.path.lexists(folder / "CMakeLists.txt"):
         refuse_odd_files(chapter, folder)
+    if not folder.is_dir():
+        raise CannotRun(f"{folder} is there no more: it was moved or removed")
     if not (folder / "CMakeLists.txt").is_file():
         raise CannotRun(f"{folder} is no implementation: it has no "
                         f"CMakeLists.txt; solutions/{chapter.name} has one")
@@ -193,10 +195,12 @@ class Attempt:
                                  began=self.tests.report.exists())
         if found:
             return found
-        if not run.cases:
+        if run.cases is None:
             raise CannotRun(f"{self.tests.test} ran no case (status {run.status}):\n"
                             f"{run.text[-2000:]}")
         case = runner.failed[at].case if at in runner.failed else None
+        if case is None and runner.states[at] != PASS:
+            case = Case(at)  # the report has none of this step
         found = diagnose(self.source, at, run, case)
         earlier = [step for step in runner.states if step < at]
         if found.kind not in (PASS, "todo"):
@@ -348,7 +352,7 @@ def _sum(path: Path) -> str:
     """Return what changes when a file does. A file that is too large for a source is
     not read: its size and time tell."""
     stat = path.stat()
-    if stat.st_size > READ_BYTES:
+    if stat.st_size > SOURCE_BYTES:
         return f"{stat.st_size} bytes of {stat.st_mtime_ns}"
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -5,7 +5,7 @@ process that is forked from this one.
     python -m learn.checking.python_server TEST BUILD REPORT
 
 A line of stdin is a library, the cases to run ("08.1 *,08.2 *") and a KEY, with tabs
-between. After each come the lines "\\0ran KEY" and "\\0ended STATUS KEY"."""
+between. After each come the lines "\\0ran KEY STATUS" and "\\0ended STATUS KEY"."""
 
 import contextlib
 import gc
@@ -42,7 +42,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             status = run_cases(test, build, report, cases)
-            print(f"\n\0ran {key}", flush=True)
+            print(f"\n\0ran {key} {status}", flush=True)
             os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         print(f"\n\0ended {status} {key}", flush=True)

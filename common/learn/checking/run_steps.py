@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from learn.checking.processes import LEAKED, TIMED_OUT, Run, Tests
+from learn.checking.processes import LEAKED, NO_LEAKS, TIMED_OUT, Run, Tests
 from learn.checking.report import Case
 from learn.checking.verdict import FAIL, NOT_REACHED, PASS
 
@@ -63,7 +63,7 @@ class StepRunner:
 
     def _keep(self, steps: list[str], run: Run) -> None:
         """Keep how these steps stand after a run. A leak is that of a single one."""
-        if "LeakSanitizer has encountered a fatal" in run.text:
+        if NO_LEAKS.decode() in run.text:
             self.notes[:] = ["leaks were not checked: no LeakSanitizer here"]
         for step in steps:
             cases = [c for c in run.cases or [] if c.name.startswith(step + " ")]
