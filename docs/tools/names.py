@@ -12,7 +12,8 @@ from torch_stable_abi.migration import ROWS
 
 PAGES = sorted((ROOT / "docs").glob("[0-9][0-9]_*.md")) + [
     ROOT / f"docs/{name}.md" for name in (
-        "migration", "port_ops", "port_build", "port_cuda", "port_python")]
+        "migration", "port_ops", "port_build", "port_cuda", "port_python",
+        "names_by_example")]
 @cache
 def old_names() -> dict[str, list[str]]:
     """Return {a name: what it stands for}, of the migration table."""
