@@ -4,6 +4,12 @@ Everything is renamed: files, library, package, the namespace of its ops and tha
 of its C++ code. With --bare it has the core alone, and one op of two inputs to
 be replaced by yours.
 
+With --wrap it is made around C++ and CUDA sources that exist: they are copied,
+ported as ./workbook port does it, and their kernels are registered. What a person
+must decide stands at its line, behind TODO(wrap), and is listed.
+
+    ./workbook new my_ops --from 07 --wrap csrc
+
     ./workbook new --update DIR    core/ of such a project, as it is now"""
 
 import argparse
@@ -18,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from base.project import ROOT
-from base.requirements import lock_files
+from base.requirements import install, lock_files
 from base.sheets import Chapter, chapters, find_chapter, source_files
 from torch_stable_abi.programs import CannotRun
 from upkeep import updating
@@ -55,6 +61,14 @@ OF_OTHERS = {
     "07": {"cuda_activation_kernel.cpp": BARE / "04/boxed_kernels.cpp"},
     "08": {"torch-ext/core/dispatch.h":
            ROOT / "solutions/04_boxed_kernels/core/dispatch.h"}}
+# What a project around other kernels has of the bare one, and its core/.
+OF_WRAPPED = {
+    "04": ["CMakeLists.txt", "pyproject.toml", "python/*/*"],
+    "07": ["CMakeLists.txt", "cuda.cmake", "pyproject.toml", "python/*/*"],
+    "08": ["CMakeLists.txt", "build.toml", "package.py", "CARD.md", "registration.h",
+           "_ops.py.in", "torch-ext/*/__init__.py", "core/portable.cpp",
+           "core/checked_box.h"]}
+CORE_OF_WRAPPED = ["by_name.h", "checked_box.h", "error_text.h", "sizes.h"]
 
 
 def templates() -> list:
@@ -112,6 +126,18 @@ def texts(chapter: Chapter, bare: bool) -> dict[str, str]:
     return found
 
 
+def texts_to_wrap(chapter: Chapter) -> dict[str, str]:
+    """Return the template's files that a project around other kernels has."""
+    found = {path: text for path, text in texts(chapter, True).items()
+             if any(Path(path).match(files) for files in OF_WRAPPED[chapter.number])}
+    if chapter.number != "08":  # which has its own
+        core = find_chapter("04").solution / "core"
+        found |= {f"core/{name}": (core / name).read_text() for name in CORE_OF_WRAPPED}
+    overlay = BARE / ("wrap_08" if chapter.number == "08" else "wrap")
+    return found | {str(path.relative_to(overlay)): path.read_text()
+                    for path in overlay.rglob("*") if path.suffix in (".md", ".py")}
+
+
 def make_rename(chapter: Chapter, name: str) -> Callable[[str], str]:
     """Return a function that puts the project's name in place of the template's."""
     old, = re.findall(r"^project\((\w+)", (
@@ -131,17 +157,44 @@ def make_rename(chapter: Chapter, name: str) -> Callable[[str], str]:
     return rename
 
 
-def make_files(chapter: Chapter, name: str, bare: bool) -> dict[str, str]:
+def make_files(chapter: Chapter, name: str, bare: bool, wrap: bool = False
+               ) -> dict[str, str]:
     """Return the files of a project from a template, by their paths."""
     rename = make_rename(chapter, name)
+    if wrap:
+        return {rename(path): re.sub(r"\bNAME\b", name, rename(text))
+                if path in ("README.md", "tests/test_ops.py") and chapter.number != "08"
+                else rename(text) for path, text in texts_to_wrap(chapter).items()}
     return {rename(path): rename(text) for path, text in texts(chapter, bare).items()}
 
 
-def new(name: str, number: str, folder: str | None, bare: bool) -> None:
+def new(name: str, number: str, folder: str | None, bare: bool,
+        sources: list[str] | None) -> None:
     chapter = find_chapter(number.zfill(2))
     if chapter not in templates():
         raise CannotRun(f"chapter {chapter.number} is no template; these are: "
                         + ", ".join(c.number for c in templates()))
+    if sources and bare:
+        raise CannotRun("--wrap takes the core and your sources, --bare the core and "
+                        "an op of ours: say one of them")
+    if sources and chapter.number not in OF_WRAPPED:
+        raise CannotRun(f"--wrap is of the templates {', '.join(OF_WRAPPED)}")
+    target = find_target(name, chapter.number, folder)
+    if sources:
+        wrap(chapter, name, target, sources)
+        return
+    made = make_files(chapter, name, bare)
+    write_project(target, made, {"template": chapter.number, "bare": bare,
+                                 "name": name})
+    files = [path for path in target.rglob("*") if path.is_file()]
+    lines = sum(path.read_text().count("\n") for path in files)
+    print(f"{target} is made: {len(files)} files, {lines} lines.\n"
+          "LICENSE is the workbook's, MIT: put yours in its place.\n")
+    print_commands(target)
+
+
+def find_target(name: str, number: str, folder: str | None) -> Path:
+    """Return the folder to be made; refuse a name or a folder that cannot be."""
     reason = why_not(name)
     if reason is not None:
         raise CannotRun(f"{name!r} cannot be the name of a package: {reason}")
@@ -153,8 +206,12 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
         raise CannotRun(f"DIR: the folder {above} cannot be written to")
     if os.path.lexists(target):
         raise CannotRun(f"{target} is there already; name another folder: "
-                        f"./workbook new {name} --from {chapter.number} DIR")
+                        f"./workbook new {name} --from {number} DIR")
+    return target
 
+
+def write_project(target: Path, made: dict[str, str], origin: dict) -> None:
+    """Write the files of a project, whole or not at all."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryDirectory(dir=target.parent).cleanup()
@@ -163,35 +220,56 @@ def new(name: str, number: str, folder: str | None, bare: bool) -> None:
                         f"{error.strerror}") from None
     with tempfile.TemporaryDirectory(
             prefix=f".{target.name}-", dir=target.parent) as scratch:
-        part = Path(scratch, target.name)  # whole or not at all
-        made = make_files(chapter, name, bare)
+        part = Path(scratch, target.name)
         for path, text in made.items():
             copy = part / path
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text)
         if core := updating.list_core(made):
-            updating.write_record(part, {"template": chapter.number, "bare": bare,
-                                         "name": name}, core)
+            updating.write_record(part, origin, core)
         (part / "LICENSE").write_text((ROOT / "LICENSE").read_text())
         (part / ".gitignore").write_text("build/\ndist/\n__pycache__/\n")
         part.rename(target)
+
+
+def print_commands(target: Path) -> None:
+    """Print what the project's page says first: how it is built and tested."""
     commands = re.findall(
         r"```sh\n(.*?)```", (target / "README.md").read_text(), re.S)[0]
-    files = [path for path in target.rglob("*") if path.is_file()]
-    lines = sum(path.read_text().count("\n") for path in files)
-    print(f"{target} is made: {len(files)} files, {lines} lines.\n"
-          "LICENSE is the workbook's, MIT: put yours in its place.\n\n"
-          f"  cd {shlex.quote(str(target))}")
+    print(f"  cd {shlex.quote(str(target))}")
     print("".join(f"  {line}\n" for line in commands.splitlines()), end="")
+
+
+def wrap(chapter: Chapter, name: str, target: Path, sources: list[str]) -> None:
+    """Make a project around sources that exist."""
+    install("port")
+    from upkeep.wrapping import project as wrapping  # needs tree-sitter
+    project = wrapping.wrap(chapter.number, name, make_files(
+        chapter, name, True, True), sources, target)
+    write_project(target, {**project.ours, **project.theirs}, {
+        "template": chapter.number, "bare": True, "wrap": True, "name": name})
+    count = sum(path.is_file() for path in target.rglob("*")) - len(project.theirs)
+    lines = sum(text.count("\n") for text in project.theirs.values())
+    marks = wrapping.list_marks({**project.theirs, **project.ours}.items())
+    print(f"{target} is made: {count} files of ours; {len(project.theirs)} of yours "
+          f"with {lines} lines, in csrc/; ops: {len(project.ops)}.\n"
+          f"port has rewritten {project.done} places in the sources, and left "
+          f"{project.left}.\nLICENSE is the workbook's, MIT: put yours in its place, "
+          f"and that of the sources.\n\nYou decide, at these places ({len(marks)}):")
+    print("".join(f"  {mark}\n" for mark in marks))
+    print("What compiles and behaves differently now is told by\n"
+          f"  ./workbook port {shlex.join(sources)}\nThen:")
+    print_commands(target)
 
 
 def update(folder: Path) -> None:
     record = updating.read_record(folder)
     core = updating.list_core(make_files(
-        find_chapter(record["template"]), record["name"], record["bare"]))
+        find_chapter(record["template"]), record["name"], record["bare"],
+        record.get("wrap") is True))
     said = updating.update(folder, record, core)
     updating.write_record(folder, {key: record[key] for key in (
-        "template", "bare", "name")}, core)
+        "template", "bare", "wrap", "name") if key in record}, core)
     print("\n".join([*said, f"{folder}: core/ of template {record['template']}, from "
                      f"version {record['version']} to "
                      f"{updating.find_version(core)}"]))
@@ -206,6 +284,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the core, and an op of two inputs to replace: of "
                              + " and ".join(sorted(
                                  path.name for path in BARE.glob("[0-9]*"))))
+    parser.add_argument("--wrap", nargs="+", metavar="SOURCE",
+                        help="C++ and CUDA sources, or folders of them, to make the "
+                             "project around: of " + ", ".join(OF_WRAPPED))
     parser.add_argument("folder", nargs="?", metavar="DIR",
                         help="that is made; default: NAME")
     parser.add_argument("--update", type=Path, metavar="DIR",
@@ -220,5 +301,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun("say a name and a template, as in "
                         "./workbook new my_kernels --from 04")
     else:
-        new(arguments.name, arguments.template, arguments.folder, arguments.bare)
+        new(arguments.name, arguments.template, arguments.folder, arguments.bare,
+            arguments.wrap)
     return 0

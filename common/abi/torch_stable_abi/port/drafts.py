@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from torch_stable_abi.port.syntax import Source, field, join_name, walk
+from torch_stable_abi.port.syntax import Source, above, field, join_name, walk
 from torch_stable_abi.port.types import OPTIONAL, TENSOR, TENSORS, read_type
 
 # C++ without const, & and spaces; the type in a schema.
@@ -60,6 +60,51 @@ def draft_registrations(sources: list[Source]) -> list[Draft]:
                     found.append(_add_doubts(draft, *bodies[known])
                                  if known in bodies else draft)
     return found
+
+
+def draft_functions(sources: list[Source]) -> list[Draft]:
+    """Return a draft for each function that another file can call, that takes a tensor
+    and returns one or writes to one, and whose types schemas have. This is for sources
+    that export nothing."""
+    found: dict[str, Draft] = {}
+    for source in sources:
+        for node in walk(source.root):
+            body = field(node, "body") if node.type == "function_definition" else None
+            declarator = next((one for one in walk(node) if
+                               one.type == "function_declarator"), None)
+            if body is None or declarator is None or not _is_public(source, node):
+                continue
+            name = field(declarator, "declarator")
+            function = "::".join([*_spaces_around(source, node), join_name(
+                source, name) if name is not None else ""])
+            short = function.rpartition("::")[2]
+            draft = _add_doubts(_draft_schema(
+                short, function, (source, node, declarator), []), source, body)
+            arguments, _, returns = draft.schema.rpartition(" -> ")
+            writes = "!" in arguments or any(": Tensor(a!)" in mark
+                                             for mark in draft.marks)
+            if short and "???" not in draft.schema and "Tensor" in arguments and (
+                    "Tensor" in returns or writes and returns == "()"):
+                found.setdefault(short, draft)
+    return list(found.values())
+
+
+def _is_public(source: Source, function: Node) -> bool:
+    """Says whether a function of a namespace or of none is seen by other files."""
+    around = list(above(function))
+    return not any(
+        one.type in ("class_specifier", "struct_specifier", "template_declaration",
+                     "function_definition") or
+        one.type == "namespace_definition" and field(one, "name") is None
+        for one in around) and not any(
+            one.type == "storage_class_specifier" and source.text_of(one) == "static"
+            for one in function.children)
+
+
+def _spaces_around(source: Source, node: Node) -> list[str]:
+    names = [field(one, "name") for one in above(node)
+             if one.type == "namespace_definition"]
+    return [source.text_of(name) for name in reversed(names) if name is not None]
 
 
 def _add_doubts(draft: Draft, source: Source, body: Node) -> Draft:

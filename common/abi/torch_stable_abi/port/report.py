@@ -48,7 +48,7 @@ def as_text(files: list[Ported], drafts: list[Draft], verbose: bool) -> str:
         snippets: set[str] = set()
         for finding in sorted(said, key=lambda f: f.line):
             if finding.kind not in (DIFFERS, SLOWER):
-                lines += _describe(finding, snippets)
+                lines += describe(finding, snippets)
         lines += _describe_differences(one)
     if drafts:
         lines += ["", "Drafts of schemas (STABLE_TORCH_LIBRARY); you decide the marks:"]
@@ -68,7 +68,9 @@ def _summary(one: Ported) -> str:
     return ", ".join(parts)
 
 
-def _describe(finding: Finding, snippets: set[str]) -> list[str]:
+def describe(finding: Finding, snippets: set[str]) -> list[str]:
+    """Return a finding in lines of a report. `snippets` has the rows that were shown
+    already, and gets this one's."""
     lines = [f"  {finding.line:>5}  {finding.kind}: {printable(finding.code)}"]
     row = finding.row or {}
     if finding.advice:
