@@ -118,7 +118,8 @@ std::string describe(const Tensor& x) {
   text << ", offset " << x.storage_offset();
   text << (x.is_contiguous() ? ", contiguous" : ", not contiguous");
   if (x.is_cpu() && !x.is_cuda() && x.device() == Device("cpu")) {
-    text << ", CPU, index " << x.get_device_index();
+    const bool same = x.get_device() == x.get_device_index(); // two names
+    text << ", CPU, index " << (same ? x.get_device_index() : 0);
   }
 #if COMPAT_HEADERS(2, 11)
   text << (x.layout() == Layout::Strided ? ", strided" : ", another layout");
