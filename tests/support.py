@@ -12,13 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pexpect
+import pytest
 
 from base.project import ROOT
 from base.requirements import OF_PACKAGE, REQUIREMENTS
 from base.sheets import Chapter, source_files
 from learn import checking
 from learn.checking.processes import Tests
+from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.projects import library_of
 
 
@@ -30,6 +33,17 @@ def passes(*command, **options) -> str:
         stderr=subprocess.STDOUT, **options)
     assert done.returncode == 0, done.stdout[-6000:]
     return done.stdout
+
+
+def fetch_libtorch(version: str) -> Path:
+    """Return the folder of a libtorch, fetched if it is not here. Fail if it cannot
+    be."""
+    try:
+        if not runtimes.whole(version):
+            runtimes.fetch(version)
+    except CannotRun as error:
+        pytest.fail(str(error))
+    return runtimes.root(version)
 
 
 def checkout_files(*patterns: str) -> list[str]:

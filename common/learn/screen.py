@@ -94,14 +94,14 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
     where = [line for line in verdict.message if line not in lines]
     if verdict.sentence:  # the step's: what was found says more
         lines.insert(1 if kind == "test" else len(lines), verdict.sentence)
-    for line in lines:
+    for number, line in enumerate(lines):
         # A compiler's caret lines keep their columns; the rest is folded.
         # So do the lines of a drawing, which follow a first one.
         first, *drawn = line.splitlines() or [""]
         drawn = fold(drawn)
         print(f"  {first}"[:80] if " | " in first else wrap(first))
-        while where:  # the situation, below what was found in it
-            print(wrap(where.pop(0)))
+        for situation in where if number == 0 else []:
+            print(wrap(situation))
         for row in drawn:
             print(f"  {row}")
     if verdict.help:

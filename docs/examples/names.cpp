@@ -479,7 +479,7 @@ std::vector<double> items(const Tensor& f, const Tensor& i, const Tensor& b) {
   return {real, static_cast<double>(whole), static_cast<double>(truth)};
 }
 
-// And back: tensors without dimensions, on the CPU.
+// Each number becomes a tensor without dimensions, on the CPU.
 std::tuple<Tensor, Tensor> scalars(double real, int64_t whole) {
   AtenTensorHandle f = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_scalar_to_tensor_float64(real, &f));
@@ -491,7 +491,7 @@ std::tuple<Tensor, Tensor> scalars(double real, int64_t whole) {
 //! [items]
 
 //! [layouts]
-// By the shim, which needs no headers of 2.11.
+// The shim needs no headers of 2.11 for this.
 bool is_strided(const Tensor& x) {
   int32_t layout = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(x.get(), &layout));
@@ -576,7 +576,7 @@ Tensor who(int64_t n) {
 }
 //! [threads]
 
-// Where there is no accelerator, each of these throws. names.cu has the rest.
+// Each of these throws where there is no accelerator. names.cu has the rest.
 void ask_accelerator(int64_t how) {
   using namespace torch::stable::accelerator;
   if (how == 0) {

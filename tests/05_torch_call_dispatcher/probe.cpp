@@ -160,7 +160,7 @@ bool supports_all() {
       SchemaType<List<T>>::supported && SchemaType<Maybe<List<T>>>::supported &&
       SchemaType<List<Maybe<T>>>::supported;
 }
-// Where an int or a float is supported that should not be.
+// Returns in what an int or a float is supported that should not be, or "".
 EXPORT const char* wb05_supports_int_or_float() {
   if (SchemaType<int>::supported || SchemaType<float>::supported) {
     return "int or float";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "testing/dispatcher.h"
+#include "testing/shim_slots.h"
 #include "testing/text.h"
 
 #include <doctest/doctest.h>
@@ -60,14 +61,7 @@ struct Library {
     return stack[0];
   }
   std::string abi_report() const {
-    const auto handle = conversions::to<StringHandle>(call("abi_report", {}));
-    const char* data = nullptr;
-    size_t size = 0;
-    torch_string_c_str(handle, &data);
-    torch_string_length(handle, &size);
-    std::string text(data, size);
-    torch_delete_string(handle);
-    return text;
+    return to_string(call("abi_report", {}));
   }
   bool is_supported() const {
     return conversions::to<bool>(call("is_supported", {}));

@@ -11,10 +11,10 @@ import pytest
 import snippets
 from base import nvcc
 from base.project import ROOT
+from support import fetch_libtorch
 from torch_stable_abi.libtorch import runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
-from torch_stable_abi.programs import CannotRun
 
 HERE = ROOT / "docs/examples"
 VALUES = ROOT / "tests/docs/example_values.py"
@@ -22,19 +22,10 @@ PAGE = ROOT / "docs/names_by_example.md"
 OLDEST, NEWEST = supported()[0], supported()[-1]
 
 
-def headers(version):
-    try:
-        if not runtimes.whole(version):
-            runtimes.fetch(version)
-    except CannotRun as error:
-        pytest.fail(str(error))
-    return runtimes.root(version)
-
-
 def compile_strictly(version, target, *options):
     done = subprocess.run(
         ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-isystem",
-         headers(version) / "include",
+         fetch_libtorch(version) / "include",
          f"-DTORCH_TARGET_VERSION={snippets.pack_version(target)}",
          HERE / "names.cpp", *options],
         text=True, capture_output=True, env={**os.environ, "LC_ALL": "C"})
@@ -71,7 +62,7 @@ def test_the_examples_for_nvcc_compile(version, target, tmp_path):
     made = tmp_path / "names.ptx"
     done = subprocess.run(
         [nvcc.find(), "-std=c++17", "-arch=sm_90", "-ptx", "-DNDEBUG", "-DUSE_CUDA",
-         "-isystem", headers(version) / "include", "-o", made,
+         "-isystem", fetch_libtorch(version) / "include", "-o", made,
          f"-DTORCH_TARGET_VERSION={snippets.pack_version(target)}", HERE / "names.cu"],
         text=True, capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr

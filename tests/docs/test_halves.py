@@ -7,13 +7,8 @@ import re
 import pytest
 
 import snippets
-from test_migration import (
-    HOST,
-    UNSTABLE_HEADERS,
-    headers,  # noqa: F401  (a fixture)
-    least,
-    port,
-)
+from support import fetch_libtorch
+from test_migration import HOST, UNSTABLE_HEADERS, VERSIONS, least, port
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 
@@ -110,13 +105,14 @@ def old(tmp_path_factory):
     return torch.ops.halves_old
 
 
-def newest(headers):  # noqa: F811
-    return headers[max(headers)], f"2.{snippets.minor(runtimes.installed())}"
+def newest():
+    """Return the newest headers, and the target that the installed torch has."""
+    return fetch_libtorch(VERSIONS[-1]), f"2.{snippets.minor(runtimes.installed())}"
 
 
 @pytest.fixture(scope="module")
-def new(tmp_path_factory, headers):  # noqa: F811
-    root, target = newest(headers)
+def new(tmp_path_factory):
+    root, target = newest()
     made = [(row, name, row["stable"].strip(), results)
             for row, name, _, results in PIECES if re.fullmatch(r"row_\d+", name)
             if "stable" in row]
@@ -133,7 +129,7 @@ def new(tmp_path_factory, headers):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def ported(tmp_path_factory, headers):  # noqa: F811
+def ported(tmp_path_factory):
     """Return the ops of which `port` left no line, and the lines that it should have
     left none of."""
     text, made, left = "", [], []
@@ -147,7 +143,7 @@ def ported(tmp_path_factory, headers):  # noqa: F811
         text += written
     includes = sorted({*re.findall(r"(?m)^#include.*\n", text)})
     text = re.sub(r"(?m)^#include.*\n", "", text)
-    root, target = newest(headers)
+    root, target = newest()
     build(registered("".join(includes) + STABLE + text, made, "STABLE_TORCH_LIBRARY",
                      "halves_ported", "TORCH_BOX(&{0})"),
           tmp_path_factory.mktemp("ported") / "ported.so", root, target)
@@ -172,14 +168,15 @@ def same(a, b) -> bool:
     if isinstance(a, type) or isinstance(b, type):
         return a is b or b is RuntimeError and a in (
             IndexError, NotImplementedError, TypeError, ValueError)
-    return all(look_same(s, t) for s, t in zip([*a[0], a[1]], [*b[0], b[1]]))
+    return len(a[0]) == len(b[0]) and all(
+        look_same(s, t) for s, t in zip([*a[0], a[1]], [*b[0], b[1]]))
 
 
 def look_same(s: torch.Tensor, t: torch.Tensor) -> bool:
     return (s.dtype, s.shape, s.stride(), s.device) == \
         (t.dtype, t.shape, t.stride(), t.device) and \
-        (s.is_meta or torch.equal(torch.nan_to_num(s.detach()),
-                                  torch.nan_to_num(t.detach())))
+        (s.is_meta or torch.equal(s.isnan(), t.isnan()) and
+         torch.equal(s.detach().nan_to_num(), t.detach().nan_to_num()))
 
 
 def differing(ops, others) -> dict[str, list[str]]:
@@ -223,4 +220,7 @@ def test_another_value_is_noticed():
     assert same(one, one) and same(IndexError, RuntimeError)
     assert not same(one, ([torch.ones(2)], torch.ones(2)))
     assert not same(one, ([torch.ones(2).double()], torch.zeros(2)))
+    assert not same(one, ([torch.ones(2), one[1]], one[1]))
+    nan = torch.tensor([float("nan")])
+    assert look_same(nan, nan) and not look_same(nan, torch.zeros(1))
     assert not same(one, RuntimeError) and not same(RuntimeError, IndexError)

@@ -16,11 +16,11 @@ import snippets
 from base import nvcc
 from base.project import ROOT
 from base.requirements import install
+from support import fetch_libtorch
 from torch_stable_abi.libtorch import runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
 from torch_stable_abi.migration import ROWS
-from torch_stable_abi.programs import CannotRun
 
 UNSTABLE_HEADERS = [
     "ATen/ATen.h", "ATen/Dispatch.h", "ATen/OpMathType.h", "ATen/Parallel.h",
@@ -102,13 +102,7 @@ def accepted(rows, text):
 @pytest.fixture(scope="module")
 def headers():
     """{minor: TORCH_ROOT} of each version."""
-    for version in VERSIONS:
-        if not runtimes.whole(version):
-            try:
-                runtimes.fetch(version)
-            except CannotRun as error:
-                pytest.fail(str(error))
-    return {snippets.minor(v): runtimes.root(v)
+    return {snippets.minor(v): fetch_libtorch(v)
             for v in sorted({*VERSIONS, runtimes.installed()})}
 
 

@@ -10,11 +10,10 @@ import pytest
 
 import snippets
 from base.project import ROOT
-from torch_stable_abi.libtorch import runtimes
+from support import fetch_libtorch
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
 from torch_stable_abi.migration import OPS
-from torch_stable_abi.programs import CannotRun
 
 HEAD = f"""
 #include "{ROOT}/solutions/04_boxed_kernels/core/by_name.h"
@@ -111,16 +110,12 @@ def test_a_row_gives_what_pytorch_gives(library):
 @pytest.mark.full
 @pytest.mark.parametrize("version", supported())
 def test_a_row_can_be_called(library, version):
-    try:
-        if not runtimes.whole(version):
-            runtimes.fetch(version)
-    except CannotRun as error:
-        pytest.fail(str(error))
+    root = fetch_libtorch(version)
     done = subprocess.run(
         [sys.executable, "-c", "import ctypes, sys; "
          "sys.exit(ctypes.CDLL(sys.argv[1]).call_all())", library],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "LD_LIBRARY_PATH": str(runtimes.root(version) / "lib")})
+        env={**os.environ, "LD_LIBRARY_PATH": str(root / "lib")})
     assert done.returncode == 0, done.stdout
 
 

@@ -15,11 +15,10 @@ from packaging.tags import compatible_tags, cpython_tags
 import snippets
 from base import nvcc
 from base.project import ROOT
-from support import passes
+from support import fetch_libtorch, passes
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import numbers, supported
-from torch_stable_abi.programs import CannotRun
 
 PORTING = ROOT / "docs/porting"
 pytestmark = pytest.mark.full
@@ -118,12 +117,7 @@ def with_nvcc(version, output, *macros):
 
 
 def headers(version):
-    try:
-        if not runtimes.whole(version):
-            runtimes.fetch(version)
-    except CannotRun as error:
-        pytest.fail(str(error))
-    return runtimes.root(version) / "include"
+    return fetch_libtorch(version) / "include"
 
 
 TARGET = "-DTORCH_TARGET_VERSION=0x020a000000000000"

@@ -15,7 +15,7 @@ _CHOOSES = re.compile(r"\b(is_cuda|is_cpu)\s*\(|\.device\(\)\.type\(\)|kCUDA|kCP
 
 
 class Devices:
-    """What the sources of a project run on; `texts` has them by their places."""
+    """Knows what each source of a project runs on. `texts` has them by their places."""
 
     def __init__(self, texts: dict[str, str], with_cuda: bool) -> None:
         self.texts = texts

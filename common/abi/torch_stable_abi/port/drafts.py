@@ -90,7 +90,7 @@ def draft_functions(sources: list[Source]) -> list[Draft]:
 
 
 def _is_public(source: Source, function: Node) -> bool:
-    """Says whether a function of a namespace or of none is seen by other files."""
+    """Return whether other files see a function of a namespace or of none."""
     around = list(above(function))
     return not any(
         one.type in ("class_specifier", "struct_specifier", "template_declaration",
