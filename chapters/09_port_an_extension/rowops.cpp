@@ -132,10 +132,11 @@ Tensor gather_rows(const Tensor& x, const Tensor& index) {
   const auto* row = index.const_data_ptr<int64_t>();
   // TODO(09.5): what did the wrapper check, which is gone?
   const auto* from = x.const_data_ptr<float>();
-  Tensor out = torch::stable::new_empty(x, {index.size(0), x.size(1)});
-  auto* to = out.mutable_data_ptr<float>();
+  const int64_t m = index.size(0);
   const int64_t d = x.size(1);
-  for (int64_t i = 0; i < index.size(0); ++i) {
+  Tensor out = torch::stable::new_empty(x, {m, d});
+  auto* to = out.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < m; ++i) {
     std::copy_n(from + row[i] * d, d, to + i * d);
   }
   return out;

@@ -264,7 +264,7 @@ def read_wrappers(root: Path) -> dict[str, list[str]]:
     text = (root / "include/torch/csrc/stable/ops.h").read_text()
     old = r"#if TORCH_FEATURE_VERSION < TORCH_VERSION_2_10_0\n.*?" \
         r"#endif // TORCH_FEATURE_VERSION < TORCH_VERSION_2_10_0\n"
-    parts = re.split(r"^inline [\w:&]+ (\w+)\(", re.sub(old, "", text, flags=re.S),
+    parts = re.split(r"^inline [\w:&<>, ]+? (\w+)\(", re.sub(old, "", text, flags=re.S),
                      flags=re.M)
     found: dict[str, list[str]] = {"by name": [], "C shim": []}
     for name, body in zip(parts[1::2], parts[2::2]):

@@ -11,6 +11,7 @@ import pytest
 
 import cost
 from base.project import ROOT
+from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.installed import torch_root
 
 PAGE = (ROOT / "docs/cost.md").read_text()
@@ -79,6 +80,11 @@ def test_the_wrappers_are_those_of_the_headers():
         {name for found in versions.values() for name in found[how]}
         for how in ("by name", "C shim"))
     assert not by_name & by_shim and len(by_name) > len(by_shim) > 3
+    functions = {name["name"].rpartition("::")[2] for name in surface.names()
+                 if name["header"] == "torch/csrc/stable/ops.h"
+                 and name["kind"] == "function"}
+    no_ops = {"from_blob", "get_num_threads", "parallel_for"}
+    assert by_name | by_shim == functions - no_ops
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ NEVER = {"HIP": "builds for ROCm look for CUDA"}
 def check_calls(library: Library, report: Report) -> None:
     if "call_op_declared" in library.exports:
         report.add("calls-are-declared", NOTE, "lists its calls by name: schemas "
-                   f"{library.name} compares each with every libtorch")
+                   f"{library.name} --torch all compares each with every libtorch")
     ops = sorted({m[1] for m in map(OP.fullmatch, library.strings) if m})
     if not ops or report.floor is None:
         return
@@ -78,7 +78,7 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
                    f"{dropped[0]}. Tensor(a!) marks what is written to", dropped)
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
-                   " headers before 2.13 do not expand it in STABLE_TORCH_LIBRARY")
+                   " headers 2.10 do not expand it in STABLE_TORCH_LIBRARY")
     if subject.id and spaces - {subject.id}:
         report.add("namespace-of-the-hub", FAIL, "the Hub wants the namespace "
                    f"{subject.id}, as metadata.json has it, so that two versions can "
@@ -143,7 +143,8 @@ def _check_twice(found: Registrations, report: Report) -> None:
     for (namespace, name), n in sorted(times.items()):
         if n > 1:
             report.add("defined-twice", FAIL, f"defines {namespace}::{name} {n} times: "
-                       "libtorch refuses the second, and the process ends")
+                       "libtorch refuses the second, which ends the process "
+                       "where the headers are 2.13 or newer")
     for namespace, n in sorted(found.opened.items()):
         if n > 1:
             report.add("defined-twice", FAIL, f"has STABLE_TORCH_LIBRARY({namespace}) "
