@@ -82,7 +82,8 @@ def exercises(chapter: str) -> str:
             f"<details><summary>{hint}</summary>\n{words}\n</details>\n\n"
             for hint, words in sections(hints.get(title, ""), "###"))
         for title, body in sections((folder / "README.md").read_text(), "##"))
-    text = re.sub(r"\[The page of\s+this\s+chapter\]\([^)]*\)", "The rest of this page", text)
+    text = re.sub(r"\[The page of\s+this\s+chapter\]\([^)]*\)",
+                  "The rest of this page", text)
     return re.sub(r"\]\((?![a-z]+:|#)([^)#]+)", lambda m: "](" + os.path.relpath(
         os.path.normpath(f"chapters/{chapter}/{m[1]}"), "docs"), text)
 

@@ -137,7 +137,8 @@ def implementation():
 
 @pytest.fixture
 def workbook():
-    """Run ./workbook with arguments; gives status, output and errors."""
+    """Return a function that runs ./workbook with arguments and returns its status,
+    output and errors."""
     def call(*arguments, cwd=ROOT, **environment):
         return subprocess.run(
             [str(ROOT / "workbook"), *map(str, arguments)], cwd=cwd, text=True,

@@ -183,8 +183,8 @@ def builder(checkout: Path) -> int:
 
 
 def peer(checkout: Path, library: str) -> int:
-    """Build the peer as its build.toml says, but in one namespace of ops and without a
-    Python module. OpenMP's functions are those of the library that torch has loaded."""
+    """Build the peer's sources as its build.toml says, but with one namespace of ops
+    and no Python module. No OpenMP library is linked, since torch has loaded one."""
     source, include = checkout / "activation", Path(torch.__file__).parent / "include"
     toml = read_toml(source / "build.toml")
     compiler = os.environ.get("CXX", "c++")

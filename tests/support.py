@@ -183,7 +183,8 @@ def bare_environment(folder: Path) -> Path:
 
 
 def alone(*command, cwd: Path, **environment: str) -> str:
-    """Run it without what the workbook has put into the environment."""
+    """Run a command without the variables that the workbook has set, and return its
+    output."""
     left = {"TORCH_ROOT", "PYTHONPATH", "VIRTUAL_ENV"}
     return passes(*command, cwd=cwd, env={
         **{k: v for k, v in os.environ.items() if k not in left},

@@ -30,7 +30,8 @@ def following(chapter: Chapter) -> Chapter | None:
 
 
 def step_to_do(chapter: Chapter) -> Step:
-    """Return the first that did not pass when it was last checked, else the last."""
+    """Return the chapter's first step that did not pass at the last check, or its last
+    step if all passed."""
     steps, _ = checking.last_states(chapter)
     return chapter.step(next((id for id, state in steps.items()
                               if state != "pass"), chapter.steps[-1].id))

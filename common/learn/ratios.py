@@ -112,8 +112,8 @@ def groups(measured: dict) -> list[dict]:
 
 
 def software(measured: dict) -> dict:
-    """Return what only the program knows of itself, and nothing else of Google
-    Benchmark's context: that names the machine, and paths on it."""
+    """Return the facts of the build that only the program knows. The rest of Google
+    Benchmark's context is left out, since it names the machine and paths on it."""
     context = measured["context"]
     return {"compiler": context["compiler"].strip(),
             "libtorch": context["libtorch"],

@@ -60,8 +60,8 @@ def hint(chapter: Chapter, id: str, again: str) -> None:
 
 
 def diff(chapter: Chapter, steps: set[str]) -> bool:
-    """Print how the learner's files differ from the solution's, but not in
-    other steps than these."""
+    """Print how the learner's files differ from the solution's in these steps, and
+    return whether they do."""
     open_chapter(chapter)
     names = {p.relative_to(folder) for folder in
              (chapter.mine, chapter.solution) for p in source_files(folder)}

@@ -65,7 +65,8 @@ def diff(old: str, new: str, name: str) -> str:
 
 
 def lines(path: str, first: str, last: str) -> str:
-    """From the one line that has `first` to the next that has `last`."""
+    """Return, as a block of code, the lines of a file from the only one that has
+    `first` to the next that has `last`."""
     text = (ROOT / path).read_text()
     if text.count(first) != 1 or last not in text.partition(first)[2]:
         raise SystemExit(f"{path}: expected {first!r} once, then {last!r}")

@@ -82,7 +82,7 @@ def benchmark(name: str) -> str:
 
 
 def loop() -> str:
-    """From a save to a verdict, in seconds."""
+    """Return the table of the seconds from a save to a verdict."""
     result = read("loop")
     return f"{result['cpu']}, {result['cores']} cores, {result['system']}; " \
         f"{result['compiler']}.\n\n" + table(
@@ -93,7 +93,8 @@ def loop() -> str:
 
 
 def bound() -> str:
-    """Cycles an element: those that the instructions need, and those that pass."""
+    """Return a table of the cycles that an element of each loop takes: those that its
+    instructions need, and those that were measured."""
     result = read("bound")
     return f"{of(result)}\n\n" + table(
         ["loop", "instructions", "for elements", "cycles each, at least", "measured"],
@@ -186,7 +187,8 @@ def of_networks(result: dict) -> tuple[str, str]:
 
 
 def calls(result: dict) -> str:
-    """Call without bytes: a row a member, instructions by place, then time."""
+    """Return the tables of what a call costs without data: a row for each member, with
+    its instructions in each library and the ratio of the times."""
     groups = {g["name"]: g for g in result["groups"]}
     text = of(result) + "\n"
     for name, group in groups.items():

@@ -82,7 +82,7 @@ def cmake_lists(source):
 
 @pytest.fixture
 def look_at(record_property):
-    """Says where the cause is, if what follows fails, as LOOK_AT() of C++ does."""
+    """Name the place of the cause, if what follows fails, as LOOK_AT() of C++ does."""
     return lambda file, text="": record_property("look at", f"{file}: {text}")
 
 

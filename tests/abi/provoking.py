@@ -84,7 +84,7 @@ def lacks(case: dict) -> str:
 
 @functools.cache
 def folder_of(packages: tuple[str, ...]) -> tempfile.TemporaryDirectory:
-    """Return a folder with packages of Python, without what they need."""
+    """Return a folder with packages of Python, without the packages that they need."""
     folder = tempfile.TemporaryDirectory(prefix="errors-packages-")
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps",

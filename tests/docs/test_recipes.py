@@ -105,7 +105,8 @@ def test_one_wheel_is_for_every_python(site):
 
 
 def with_nvcc(version, output, *macros):
-    """Return what nvcc says of scale.cu, compiled with the headers of this version."""
+    """Compile scale.cu with the headers of this version, and return nvcc's errors; an
+    empty text if there are none."""
     if nvcc.find() is None:
         pytest.skip("no nvcc: the .cu file is not compiled")
     done = subprocess.run(

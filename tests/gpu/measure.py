@@ -153,7 +153,7 @@ def can_import(*names, extra) -> bool:
 
 
 def run(command: Command, seconds: float, log) -> dict:
-    """Run it to its end or to that of its time; gives what became of it."""
+    """Run the command until it ends or its time is up, and return what became of it."""
     result = {"what": command.what, "status": "skipped", "seconds": 0}
     if command.needs and shutil.which(command.needs) is None:
         return {**result, "tail": f"not run: no {command.needs}"}

@@ -36,8 +36,8 @@ def demangle(symbols):
 
 
 def find_too_new(symbols):
-    """Return the symbols that manylinux_2_28 lacks, each with its version, of what
-    readelf prints of the dynamic ones."""
+    """Return the name and version of each symbol that manylinux_2_28 lacks. `symbols`
+    is readelf's list of the dynamic ones."""
     return sorted(
         (name, f"{tag}_{version}") for name, tag, version in re.findall(
             r"UND (\w+)@+([A-Z]+)_([\d.]+)", symbols)

@@ -134,8 +134,8 @@ def test_a_wrong_and_a_right_one(programs, trace, request):
 
 
 def all_bugs(programs, trace, version):
-    """Return the bugs that this version does not name, and what it says of the right
-    twins."""
+    """Return the planted bugs that the trace does not name on this version, and the run
+    of the trace on their right twins."""
     wrong = []
     for op, (of, text) in BUGS.items():
         done = trace("--summary", "--", programs / "caller",

@@ -105,7 +105,7 @@ def tool(checkout):
 
 @pytest.fixture
 def begun(tool, checkout):
-    """Begin the learner's 00, which is gone after the test."""
+    """Make the learner's copy of chapter 00, and remove it after the test."""
     tool("reset", "00")
     mine = checkout / "my/00_first_extension"
     yield mine

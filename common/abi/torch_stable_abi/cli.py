@@ -62,8 +62,8 @@ def parse(module: ModuleType, program: str, words: list[str]) -> argparse.Namesp
 
 def run_to_status(program: str, run: Callable[[], int],
                   root: Path = Path("/nowhere")) -> int:
-    """Return what `run` returns. What stops it is said in one sentence, in which files
-    are named from `root`, and has a status of its own."""
+    """Call `run` and return its status. If an error stops it, print one sentence, with
+    files named relative to `root`, and return the status of that kind of error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
     def say(text: str) -> None:

@@ -35,8 +35,8 @@ SPECIAL = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
 
 
 def describe_special(path: Path) -> str:
-    """Return what stands at `path`, or is led to by a link there, if that may have no
-    end: "a named pipe"; else an empty text."""
+    """Return the kind of special file at `path` (links are followed) whose reading may
+    never end, such as "a named pipe"; else an empty text."""
     try:
         return SPECIAL.get(stat.S_IFMT(path.stat().st_mode), "")
     except OSError:

@@ -95,8 +95,9 @@ class Superseded(Exception):
 def run(command: list, superseded: Callable[[], bool] = lambda: False,
         title: str = "", timeout: float = math.inf,
         **options) -> subprocess.CompletedProcess:
-    """Run to the end, unless it is superseded; output and errors come back as
-    one text. Raises TimeoutExpired after `timeout` seconds."""
+    """Run a command to its end, and return its output and errors as one text. Raises
+    Superseded as soon as `superseded()` is true, and TimeoutExpired after `timeout`
+    seconds."""
     start = time.monotonic()
     with subprocess.Popen(
             [str(word) for word in command], text=True, errors="replace",

@@ -268,7 +268,7 @@ class Attempt:
                                 for path in files)
 
     def _write_verdict(self, found: Finding) -> Verdict:
-        """Write the log, and return what is told of a finding."""
+        """Write the log, and return the verdict that tells the learner of a finding."""
         log = self.tests.build / "log.txt"
         log.write_text(found.log)
         file, line = found.place or self.source.place(found.step or self.at)
@@ -334,7 +334,7 @@ def was_checked(chapter: Chapter) -> bool:
 
 
 def _read_kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
-    """Return the sums of the files that were checked last, and the verdict on
+    """Return the checksums of the files that were checked last, and the verdict on
     them."""
     kept = read_json(build / "verdict.json")
     with contextlib.suppress(KeyError, TypeError):  # of another version

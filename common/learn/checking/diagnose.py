@@ -23,7 +23,8 @@ ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
 
 
 def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
-    """Return what a run of a step has shown; `case` is the one that failed in it."""
+    """Return what is to be told of a step's run; `case` is the one that failed, or
+    None."""
     if case is None:
         names = [case.name[len(step) + 1:] for case in run.cases or []]
         remarks = [note for case in run.cases or [] for note in case.notes]

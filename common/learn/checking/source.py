@@ -31,8 +31,8 @@ class Source:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
     def find_named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
-        """Return the line that LOOK_AT names; None as long as something of the step is
-        undone in that file."""
+        """Return the file and the line that LOOK_AT names; None as long as the file has
+        a TODO of the step."""
         file = (self.folder / name).resolve()
         here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
         if file not in here or not file.is_file() or \
@@ -101,8 +101,9 @@ class Source:
         return above
 
     def _blocks(self, file: Path) -> list[tuple[bool, range, range]]:
-        """Return the blocks of a file: whether it equals the starter's, the starter's
-        lines, counted from 0, and the lines in their place, counted from 1."""
+        """Return a tuple for each block of a file: whether it equals the starter's, its
+        lines in the starter, counted from 0, and its lines in the file, counted from
+        1."""
         if file not in self._compared:
             self._compared[file] = self._compare(file)
         return self._compared[file]

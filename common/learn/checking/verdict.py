@@ -85,8 +85,9 @@ class Verdict:
 
     @property
     def repeats(self) -> bool:
-        """Says whether the same files give this verdict again. Where a build or a
-        process was ended, the machine may be the cause: its memory, limits, load."""
+        """Return whether checking the same files again would give this verdict. It
+        might not where a build or a process was ended: the machine's memory, limits
+        or load may be the cause."""
         return self.kind in (PASS, "todo", "test", "sanitizer", "leak")
 
     def passed_up_to(self, step: str) -> bool:
@@ -98,6 +99,6 @@ class Verdict:
 
 
 def short(path: Path) -> str:
-    """Relative to the workbook, if it is inside."""
+    """Return the path as text, relative to the workbook if it is inside."""
     path = path.resolve()
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

@@ -24,9 +24,9 @@ from torch_stable_abi.programs import CannotRun, name_signal
 
 
 def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
-    """Return (who, number of the chapter, folder) of each implementation. The number
-    is "" for an entry that holds no chapter, and for a folder beside chapters that is
-    called like one."""
+    """Return (who, number of the chapter, folder) of each implementation. The number is
+    "" for an entry that holds no chapter, and for a folder that lies beside chapters
+    and has a name like theirs."""
     names = {c.name: c.number for c in chapters()}
     found = []
     for given in map(Path, folders):

@@ -73,7 +73,7 @@ class Devices:
         return ("CPU", "CUDA") if short in self.choosing else ("CUDA",)
 
     def compiled(self, cuda: bool) -> list[str]:
-        """Return the sources that are compiled with nvcc's part, or without."""
+        """Return the sources that nvcc compiles if `cuda`, else the others."""
         return sorted(place for place in self.texts if not place.endswith(HEADERS)
                       and (place in self.for_cuda) == cuda)
 

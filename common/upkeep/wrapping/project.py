@@ -103,7 +103,7 @@ def _join(folder: str, name: str) -> str:
 
 
 def list_marks(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return what a person must decide: "csrc/a.cpp:12: ..."."""
+    """Return the marks at which a person must decide, each as "csrc/a.cpp:12: ..."."""
     return [f"{path}:{number}: {found[1].removeprefix(TODO).strip()}"
             for path, text in texts
             for number, line in enumerate(text.split("\n"), 1)

@@ -62,7 +62,8 @@ class Registrar:
                 for op in self.ops.values()]
 
     def register(self, place: str, one: Ported) -> str:
-        """Return the text of a source with registrations and marks."""
+        """Return the text of a ported source with its registrations, and with a mark at
+        each line that a person decides."""
         source = Source(one.new.encode(errors="surrogateescape"), one.path)
         edits = []
         for node in find_blocks(source.root, source):

@@ -19,7 +19,8 @@ _FLAGS = f"""\
 
 def write_files(number: str, files: dict[str, str], name: str, ops: list[Op],
                 devices: Devices) -> None:
-    """Complete the template's files, and add those that the sources want."""
+    """Complete the template's files in `files`, and add the schemas, tests and lists of
+    sources that the kernels need."""
     space, place = name, f"{name}.cpp"
     if number == "08":
         space, place = "TORCH_EXTENSION_NAME", _BINDING

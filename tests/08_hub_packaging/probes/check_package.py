@@ -95,7 +95,8 @@ def check_call(package):
 
 
 def check_other_names(package, folder):
-    """Import its ops in a package of another name, and looks for a fixed one."""
+    """Import the ops in a package of another name, and check that nothing asks for the
+    name `activation`."""
     other = sys.modules["other"] = types.ModuleType("other")
     other.__path__ = [str(folder)]
     found = importlib.import_module("other._ops").ops

@@ -275,8 +275,8 @@ def _read_functions(symbols, elf: ELFFile) -> Iterator[tuple[int, str]]:
 
 
 def read_slots(elf: ELFFile, table_name: str = "") -> Iterator[tuple[int, str]]:
-    """Yield the address of each slot that the linker fills, and the symbol; of one
-    table of relocations, or of all."""
+    """Yield the address and the symbol of each slot that the linker fills, by one table
+    of relocations or, if no name is given, by all."""
     table = elf.get_section_by_name(".dynsym")
     if table is None:
         return

@@ -224,8 +224,8 @@ def _read_symbols(library: Library, table: bytes, names: bytes, indices: bytes,
 
 
 def _read_instructions(note: bytes) -> str:
-    """Return the highest level of x86-64 in GNU_PROPERTY_X86_ISA_1_NEEDED, of the
-    x86-64 psABI, section "Program property"."""
+    """Return the highest level of x86-64 that GNU_PROPERTY_X86_ISA_1_NEEDED asks for
+    (x86-64 psABI, "Program property"), or an empty text."""
     found = re.search(rb"\x02\x80\x00\xc0\x04\x00\x00\x00(.{4})", note, re.S)
     needed = int.from_bytes(found[1], "little") if found else 0
     return next((name for bit, name in reversed(list(enumerate(X86_64_LEVELS)))

@@ -112,12 +112,12 @@ def _check_others(library: Library, report: Report) -> None:
 
 def _check_undefined(library: Library, subject: Subject, siblings: set[str],
                      report: Report) -> None:
-    """Find names that nothing brings: they have no version, which a symbol of glibc,
-    libstdc++ or CUDA has, and are of no library whose names are known. Where a library
-    that is not known is needed, it may bring any name, so nothing is said. libtorch
-    exports parts of libstdc++ and of OpenMP, and these have no version. A library that
-    takes C++ of libtorch's may take any of that: then a name counts if a type of
-    libtorch's is in it and its own namespace is another."""
+    """Report undefined names that no known library provides. A name with a version is
+    of glibc, libstdc++ or CUDA. If an unknown library is needed, nothing is
+    reported, since it may provide any name. libtorch also exports parts of libstdc++
+    and OpenMP without a version: so where a library takes C++ of libtorch's, a name
+    counts only if it has a type of libtorch's in it and its own namespace is
+    another."""
     beside = {name: other for other in subject.libraries
               for name in (other.file, other.soname)}
     needed = {*library.needed, *(n for name in library.needed if name in beside

@@ -165,8 +165,8 @@ def _check_imports(subject: Subject, report: Report) -> None:
 
 
 def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> None:
-    """Look for the libraries that a Python file names where it loads some, but for a
-    path that it asks whether it exists."""
+    """Warn of each library that a Python file loads by name and that is not there. A
+    path whose existence the file checks first is left out."""
     there = sorted(lib.name for lib in subject.libraries)
     loaded = [argument for node in ast.walk(tree) if isinstance(node, ast.Call) and
               ast.unparse(node.func) == "torch.ops.load_library"

@@ -150,7 +150,8 @@ def _read_code(library: Library, found: Registrations) -> None:
 
 
 def _read_shape(symbol: str) -> tuple[list[str], list[str]] | None:
-    """Read boxer<tuple<Tensor, Tensor> (Tensor const&, double), &(f(...))>::..."""
+    """Return the types of the arguments and of the returns that stand in the name of a
+    boxer<tuple<Tensor, Tensor> (Tensor const&, double), &(f(...))>::..., or None."""
     if not symbol.startswith("_ZN5torch6stable6detail5boxerI"):
         return None
     text = demangle([symbol])[0].partition("boxer<")[2]

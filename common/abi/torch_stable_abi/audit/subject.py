@@ -70,9 +70,9 @@ class Subject:
 
 
 def find_subjects(given: str) -> Iterator[Subject | CannotRun]:
-    """Yield what a path names: a library, a wheel, a folder of libraries; or each
-    variant of a Hub repository, or of its build folder. In place of one that cannot be
-    read, yield why."""
+    """Yield the subject that a path names: a library, a wheel, a folder of libraries;
+    or one for each variant of a Hub repository or its build folder. In place of one
+    that cannot be read, yield the error."""
     path = Path(given)
     for folder in _find_variants(path) or [path]:
         try:

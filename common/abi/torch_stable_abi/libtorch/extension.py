@@ -107,8 +107,9 @@ def group(given: list[str]) -> list[list[str]]:
 
 
 def find_subject(given: list[str], folder: Path) -> Subject:
-    """Return the files themselves, and what a folder's CMakeLists.txt makes; or the
-    libraries of one wheel, which is unpacked into `folder`, or of another folder."""
+    """Return the libraries to look at: files as they are, what the CMakeLists.txt of a
+    folder builds, and all libraries of a wheel, which is unpacked into `folder`, or of
+    a folder without one."""
     if is_package(given[0]):
         return find_package(Path(given[0]).resolve(), folder)
     subject = Subject(named=True)
@@ -160,7 +161,7 @@ def takes_of_libtorch(library: Path) -> bool:
 
 
 def shims(library: Path) -> list[str]:
-    """Return the functions that a library needs of libtorch, but for those of a GPU."""
+    """Return the functions of the C shim that a library needs, but those for a GPU."""
     names = re.findall(r"GLOBAL +DEFAULT +UND +(\w+)", run_program(
         ["readelf", "--dyn-syms", "-W", library]).stdout)
     return [n for n in names
@@ -192,8 +193,9 @@ def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
         without: list[str], lazy: Callable[[], list[str]] | None = None) -> dict:
     """Run a script that loads a library on a version, and return what it prints as
     JSON. Where a function for a GPU is missing, a stand-in takes its place, and its
-    name is added to `without`. Functions of CUDA are then looked up when they are
-    called, which the script is told by the words that `lazy` returns."""
+    name is added to `without`. If a function of CUDA is missing, the script runs again
+    with the words that `lazy` returns: they tell it to look functions up when they are
+    called."""
     said: dict = {}
     words = list[str]()
     for _ in range(20):
@@ -263,7 +265,8 @@ def python_folder(version: str) -> Path:
 
 
 def python(version: str, wheel: Path | None) -> Path:
-    """Return the bin/ of an environment with that torch, pytest and the wheel."""
+    """Return the bin/ of a virtual environment with this version of torch, pytest and,
+    if one is given, the wheel."""
     mine = version == runtimes.installed()
     folder = python_folder(version)
     done = folder / "ready"

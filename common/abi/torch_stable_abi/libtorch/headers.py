@@ -171,13 +171,14 @@ def _header(cursor, include: Path) -> str:
 
 
 def _is_member(cursor) -> bool:
-    """Tells the definition of a member, which stands outside of its class."""
+    """Return whether this is the definition of a member, which stands outside of its
+    class."""
     parent = cursor.semantic_parent
     return parent is not None and KINDS.get(parent.kind.name) == "type"
 
 
 def is_public(name: str, kind: str) -> bool:
-    """Tells a name that an author may write. The headers' own machinery is in a
+    """Return whether an author may write this name. The headers' own machinery is in a
     namespace `detail` or `impl`, begins with an underscore, or matches MACHINERY."""
     words = name.split("::")
     if name.startswith("torch::stable::detail::") and \

@@ -49,7 +49,8 @@ def installed() -> str:
 
 
 def root(version: str, machine: str = HERE) -> Path:
-    """Return what TORCH_ROOT would be: a folder with include/ and lib/."""
+    """Return the folder with include/ and lib/ of this version, as TORCH_ROOT names
+    one."""
     if (version, machine) == (installed(), HERE):
         return torch_root()
     return _folder(version, machine) / "torch"

@@ -71,7 +71,7 @@ def versions() -> list[str]:
 
 
 def is_shim(symbol: str) -> bool:
-    """Tells a function of the C shim, of a version known or not."""
+    """Return whether this is a function of the C shim, of a version known or not."""
     return symbol in functions() or \
         re.match(r"(aoti_)?torch_[a-z]", symbol) is not None
 

@@ -55,7 +55,7 @@ def read_build(path: Path) -> list[Finding]:
 
 
 def is_build(path: Path) -> bool:
-    """Says whether a file is of a build or of the Python layer; tests are neither."""
+    """Return whether a file is of a build or of the Python layer; tests are neither."""
     if any(part in ("test", "tests", "benchmark", "benchmarks", "docs", "examples")
            for part in path.parts):
         return False

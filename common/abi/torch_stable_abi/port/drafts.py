@@ -135,7 +135,7 @@ def _add_doubts(draft: Draft, source: Source, body: Node) -> Draft:
 
 
 def _is_kept_to_read(source: Source, call: Node) -> bool:
-    """Says whether what a call returns becomes a pointer to const."""
+    """Return whether what a call returns becomes a pointer to const."""
     value = call.parent
     declaration = value.parent if value else None
     if value is None or value.type != "init_declarator" or declaration is None:

@@ -327,7 +327,7 @@ class Rewriter:
             self._name(node, YOURS, "no row of the table knows this macro")
 
     def _is_said(self, node: Node, name: str) -> bool:
-        """Says whether the call that begins with this name has been named, by a row."""
+        """Return whether a row has named the call that begins with this name."""
         line = self.source.line_of(node)
         return any(one.row and one.line == line and one.code.startswith(f"{name}(")
                    for one in self.findings)
@@ -472,7 +472,7 @@ def _template_arguments(node: Node) -> Iterator[Node]:
 
 
 def _ends_with_declaration(value: Node) -> bool:
-    """Says whether an initializer is one or more numbers, or a vector made there."""
+    """Return whether an initializer is one or more numbers, or a vector made there."""
     if value.type == "argument_list":  # T x(1); but T x(pointer, size) borrows well
         given = value.named_children
         return len(given) == 1 and _ends_with_declaration(given[0])
@@ -489,7 +489,7 @@ def _ends_with_declaration(value: Node) -> bool:
 
 
 def _has_else(node: Node) -> bool:
-    """Says whether an else follows this statement: a macro that is an if takes it."""
+    """Return whether an else follows this statement: a macro that is an if takes it."""
     return node.parent is not None and node.parent.type == "if_statement" and \
         field(node.parent, "alternative") is not None and \
         field(node.parent, "consequence") == node

@@ -82,8 +82,8 @@ def field(node: Node, name: str) -> Node | None:
 
 
 def is_error(node: Node) -> bool:
-    """Says whether the grammar does not know this code. One word is no error: it may be
-    a macro of the user's, and changes nothing. In a name, what is missing is one."""
+    """Return whether the grammar does not know this code. One word is no error: it may
+    be a macro of the user's, and changes nothing. In a name, what is missing is one."""
     return node.type == "ERROR" and node.named_child_count > 1 or \
         node.type == "qualified_identifier" and any(c.is_missing for c in node.children)
 

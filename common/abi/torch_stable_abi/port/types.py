@@ -89,7 +89,8 @@ def result_of(name: str, given: int, second: Kind = UNKNOWN) -> Kind:
 
 
 def _is_of_definition(parameter: Node) -> bool:
-    """Says whether a parameter is of a function that has a body here."""
+    """Return whether a parameter belongs to a function or lambda whose body is in this
+    source."""
     return next((one.type in ("function_definition", "lambda_expression")
                  for one in above(parameter) if one.type in (
                      "function_definition", "lambda_expression", "declaration",
@@ -242,7 +243,7 @@ class Types:
         return Variable()
 
     def is_mutable(self, node: Node) -> bool:
-        """Says whether this is a variable that is not const, or the value of an
+        """Return whether this is a variable that is not const, or the value of an
         optional that is not."""
         if node.type == "call_expression":
             function = field(node, "function")

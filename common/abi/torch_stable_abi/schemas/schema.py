@@ -70,7 +70,7 @@ def name_of(text: str) -> str:
 
 
 def is_refused_by_compile(text: str) -> bool:
-    """Says whether torch.compile refuses a custom op with this schema that has no
+    """Return whether torch.compile refuses a custom op with this schema that has no
     tag torch.Tag.out or inplace; C++ cannot set these tags.
     docs/results/compiled.json has what each version does."""
     arguments, returns = _halves(text[text.index("("):])
@@ -81,8 +81,8 @@ def is_refused_by_compile(text: str) -> bool:
 
 
 def is_dropped_by_compile(text: str) -> bool:
-    """Says whether torch.compile leaves out the calls of an op with this schema: by it,
-    the op returns nothing and writes to none of its tensors."""
+    """Return whether torch.compile leaves out the calls of an op with this schema: by
+    it, the op returns nothing and writes to none of its tensors."""
     arguments, returns = _halves(text[text.index("("):])
     return not returns.strip() and "!" not in arguments and "Tensor" in arguments
 
@@ -195,8 +195,8 @@ def _is_type(name: str) -> bool:
 
 
 def types_that_cannot_cross(text: str) -> list[str]:
-    """Return the types of a schema that have no form in a slot. A value that is None,
-    and an empty list, pass with any type."""
+    """Return the types of a schema that have no form in a slot, so that only None or an
+    empty list can be passed for them."""
     arguments, returns = _halves(text[text.index("("):])
     return [found["type"] for part in [*_split(arguments), *_split(returns)]
             if (found := re.match(r"(?P<type>\w+)", part))
