@@ -119,6 +119,31 @@ def test_unknown_is_named_and_not_rewritten(port, code):
         code.count("\n")]
 
 
+@pytest.mark.parametrize("code", [
+    "g([=] __device__(int& a, const float& b) { TORCH_CHECK(a); });",
+    "g([] __host__ __device__ (float v) { TORCH_CHECK(v); });",
+    # Branches of an #if that are no whole statements.
+    "#if A\n  if (n) {\n    g(n);\n  } else {\n#endif\n  TORCH_CHECK(n);\n"
+    "#if A\n  }\n#endif",
+    '#ifdef A\n  g(n,\n#elif B\n  g(n + 1,\n#else\n  h(\n#endif\n  2);\n'
+    "  TORCH_CHECK(n);",
+    'asm volatile(\n  "{"\n#if A\n  "@p x;}"\n#else\n  "@p y;}"\n#endif\n'
+    '  : "=r"(n));\n  TORCH_CHECK(n);'])
+def test_what_the_grammar_does_not_know_of_cuda(port, code):
+    old = body(code, "int n")
+    done = port(old)
+    assert [f for f in done.findings if f.kind == "unknown"] == []
+    assert done.text.count("STD_TORCH_CHECK") == 1
+    assert re.sub(r"STD_TORCH_CHECK\(.*?\);", "", done.text).endswith(
+        re.sub(r"TORCH_CHECK\(.*?\);", "", old))
+
+
+def test_a_branch_that_is_not_read_is_named(port):
+    done = port(body("#if A\n  g(x.numel(),\n#else\n  g(x.options(),\n#endif\n  2);"))
+    assert [(f.line, f.kind) for f in done.findings if f.kind == "unknown"] == [
+        (5, "unknown")]
+
+
 @pytest.mark.parametrize("alias", ["using T1 = at::Tensor;", "typedef at::Tensor T1;"])
 def test_other_names_of_a_tensor(port, alias):
     text = port(f"{alias}\nvoid f(const T1& x) {{ g(x.contiguous()); }}\n").text

@@ -68,6 +68,10 @@ using opmath_type = std::conditional_t<
 """}
 
 
+_SPEAKS_OF_TORCH = re.compile(
+    r"\b(at|c10|torch)::\w+|\b(TORCH|AT|C10)_\w+|(\.|->)[a-z]\w*(?=\s*[<(])")
+
+
 @dataclass(frozen=True)
 class Finding:
     line: int
@@ -94,9 +98,20 @@ class Rewriter:
 
     def rewrite(self) -> str:
         root, size = self.source.root, len(self.source.text)
+        self._name_unread()
         text = self._raw(0, root.start_byte) + self._emit(root) + \
             self._raw(root.end_byte, size)
         return text if text == self._raw(0, size) else self._finish(text)
+
+    def _name_unread(self) -> None:
+        for begin, end in self.source.unread:
+            if found := _SPEAKS_OF_TORCH.search(self._raw(begin, end)):
+                line = self.source.text.count(b"\n", 0, begin) + \
+                    self._raw(begin, end).count("\n", 0, found.start())
+                self.findings.append(Finding(
+                    line + self.source.first_line, UNKNOWN, found[0],
+                    advice="a branch of an #if that splits a statement: the parser is "
+                           "given the first one alone"))
 
     # --- what is written ----------------------------------------------------------
 

@@ -4,6 +4,7 @@ is read as well. Positions are bytes."""
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch_stable_abi.programs import CannotRun
@@ -24,16 +25,85 @@ SOURCES = (".cpp", ".cc", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".inl")
 NAMES = ("identifier", "type_identifier", "namespace_identifier", "field_identifier")
 
 
-# What the grammar takes for a type: a macro of the user's before a declaration, and an
-# attribute of CUDA.
+# What the grammar takes for a type: a macro of the user's before a declaration, and
+# attributes of CUDA.
 _MASKED = re.compile(
     rb"(?m)^[ \t]*[A-Z][A-Z0-9_]{2,}(?=\s+(?:const +)?[a-zA-Z_][\w:<>, ]*[&*\s]\s*\w+"
-    rb"\s*\()|__align__\s*\([^()]*\)")
+    rb"\s*\()|__align__\s*\([^()]*\)|(?<=\])\s*(?:__(?:host|device)__\s*)+(?=[({])")
+# Where brackets do not count: comments, texts, and lines of the preprocessor but #if.
+_NO_CODE = re.compile(
+    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|(?<!\w)'(?:\\.|[^'\\\n])+'|"
+    rb"^[ \t]*#[ \t]*(?!if|el|endif)(?:[^\n]*\\\n)*[^\n]*", re.S | re.M)
+_IF_LINE = re.compile(
+    rb"^[ \t]*#[ \t]*(if|el|endif)(?:[^\n]*\\\n)*[^\n]*\n?", re.M)
+Span = tuple[int, int]
 
 
-def mask(text: bytes) -> bytes:
-    """Return a text of the same length without words that mislead the parser."""
-    return _MASKED.sub(lambda found: re.sub(rb"\S", b" ", found[0]), text)
+def blank(text: bytes) -> bytes:
+    return re.sub(rb"\S", b" ", text)
+
+
+def mask(text: bytes) -> tuple[bytes, list[Span]]:
+    """Return a text of the same length without what misleads the parser, and the
+    branches of an #if that are not in it."""
+    text = _MASKED.sub(lambda found: blank(found[0]), text)
+    lines, branches = _find_split_code(text)
+    for begin, end in lines + branches:
+        text = text[:begin] + blank(text[begin:end]) + text[end:]
+    return text, branches
+
+
+@dataclass
+class _Group:
+    """The #if, #elif, #else and #endif that belong together."""
+    brackets: list[bytes]  # those that are open where it begins
+    lines: list[Span]
+    splits: bool  # whether a branch of it begins or ends within a statement
+    after: list[bytes] | None = None  # what its first branch leaves open
+
+
+def _find_split_code(text: bytes) -> tuple[list[Span], list[Span]]:
+    """Return the lines of each #if that splits a statement, which the grammar does not
+    know, and the branches of it but the first."""
+    code = _NO_CODE.sub(lambda found: blank(found[0]), text)
+    lines, branches = list[Span](), list[Span]()
+    groups, brackets, at = list[_Group](), list[bytes](), 0
+    for found in _IF_LINE.finditer(code):
+        least = _follow(code[at:found.start()], brackets)
+        at = found.end()
+        for group in groups:
+            group.splits |= least < len(group.brackets)
+        if found[1] == b"if":
+            groups.append(_Group(brackets[:], [found.span()], brackets[-1:] == [b"("]))
+            continue
+        if not groups:
+            continue
+        group = groups[-1]
+        group.lines.append(found.span())
+        group.splits |= len(brackets) != len(group.brackets)
+        if group.after is None:
+            group.after = brackets
+        brackets = group.brackets[:]
+        if found[1] == b"endif":
+            groups.pop()
+            brackets = group.after
+            if group.splits:
+                lines += group.lines
+                branches += [(group.lines[1][1], group.lines[-1][0])] \
+                    if len(group.lines) > 2 else []
+    return lines, branches
+
+
+def _follow(code: bytes, brackets: list[bytes]) -> int:
+    """Open and close brackets as the code does, and return how few were open."""
+    least = len(brackets)
+    for bracket in re.findall(rb"[(){}]", code):
+        if bracket in b"({":
+            brackets.append(bracket)
+        elif brackets:
+            brackets.pop()
+            least = min(least, len(brackets))
+    return least
 
 
 class Source:
@@ -49,7 +119,10 @@ class Source:
         self.opens_space = bool(re.search(
             rb"using\s+namespace\s+(at|torch|c10)\s*;|namespace\s+(at|torch)\s*\{",
             text))
-        self.root = _PARSER.parse(mask(text) if parsed is None else parsed).root_node
+        self.unread = list[Span]()  # what the parser is not given
+        if parsed is None:
+            parsed, self.unread = mask(text)
+        self.root = _PARSER.parse(parsed).root_node
 
     def text_of(self, node: Node) -> str:
         return self.text[node.start_byte:node.end_byte].decode(
