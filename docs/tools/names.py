@@ -33,17 +33,24 @@ def old_names() -> dict[str, list[str]]:
 
 @cache
 def words() -> dict[str, set[str]]:
-    """Return the words of each page; methods as .name(, members of a name as ::name."""
-    return {path.name: set(re.findall(r"\w{4,}|[A-Z]\w+|::\w+|\.\w+(?=\()",
-                                      path.read_text())) for path in PAGES}
+    """Return the words in the code of each page; of methods .name, of members of a name
+    ::name, of what is called name(."""
+    def of(text: str) -> set[str]:
+        code = re.findall(r"^```(?!sh|console|text).*?^```|`[^`\n]+`", text,
+                          re.M | re.S)
+        return set(re.findall(r"`\w+`|\w+\(|\w{4,}|[A-Z]\w+|::\w+|\.\w+(?=\()",
+                              "\n".join(code)))
+    return {path.name: of(path.read_text()) for path in PAGES}
 
 
 def told_in(row: dict) -> str:
     """Return a link to the first page that has a name, or "-"."""
     last = row["name"].rpartition("::")[2]
-    wanted = {"method": f".{last}", "enumerator": f"::{last}"}.get(row["kind"], last)
+    wanted = {"method": {f".{last}"}, "enumerator": {f"::{last}"},
+              "function": {f"{last}(", f"::{last}", f"`{last}`"}}.get(
+                  row["kind"], {last})
     for page, found in words().items():
-        if wanted in found:
+        if wanted & found:
             return f"[{page.partition('_')[0] if page[0].isdigit() else page[:-3]}]" \
                 f"({page})"
     return "-"

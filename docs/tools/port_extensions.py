@@ -2,7 +2,8 @@
 
     PYTHONPATH=common .venv/bin/python docs/tools/port_extensions.py FOLDER
 
-FOLDER has a clone of each repository that EXTENSIONS names. Where somebody has ported
+FOLDER has a clone of each repository that EXTENSIONS names, and the source packages of
+vLLM that VLLM names, unpacked. Where somebody has ported
 the extension, what that port changed is what counts: of its lines that speak of
 PyTorch, how many are done, or named; and what is named that it left as it was. A line
 speaks of
@@ -14,6 +15,7 @@ import datetime
 import difflib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,8 @@ EXTENSIONS = (
     ("flash-attn3 of vLLM", COMMUNITY, "092ae2b6^", "vllm-flash-attn3", "092ae2b6",
      {"flash-attn/flash_api.cpp": "flash-attn/flash_api_stable.cpp"}))
 SOURCES = r"\.(cpp|cc|cu|cuh|h|hpp)$"
+# Two releases on PyPI: what moved from csrc/ to csrc/libtorch_stable/ between them.
+VLLM = ("vllm-0.21.0", "vllm-0.22.0")
 
 
 def export(clone: Path, commit: str, path: str, folder: Path) -> None:
@@ -101,27 +105,53 @@ def measure(name: str, clone: Path, commit: str, path: str, finished: str = "",
     with tempfile.TemporaryDirectory() as folder:
         before, after = Path(folder, "before"), Path(folder, "after")
         export(clone, commit, path, before)
-        files, _ = porting.port([str(before)])
-        counts = {kind: sum(f.count(kind) for f in files) for kind in (
-            "done", "differs", "yours", "no counterpart", "unknown")}
-        headers, target = report.find_floor(files)
-        result = {
-            "commit": git(clone, "rev-parse", commit).strip(),
-            "files": len(files), "lines": sum(f.old.count("\n") for f in files),
-            **counts, "headers": headers, "target": target}
+        files, result = port(git(clone, "rev-parse", commit).strip(), before)
         if finished:
             export(clone, finished, path, after)
-            total: dict[str, int] = {}
-            for one in files:
-                relative = str(one.path.relative_to(before))
-                other = after / (renamed or {}).get(relative, relative)
-                if other.exists() and other.read_bytes() != one.path.read_bytes():
-                    for key, value in compare(
-                            one, other.read_text(errors="surrogateescape")).items():
-                        total[key] = total.get(key, 0) + value
-            result["finished"] = {"commit": git(clone, "rev-parse", finished).strip(),
-                                  **total}
+            result["finished"] = {
+                "commit": git(clone, "rev-parse", finished).strip(),
+                **compare_all(files, before, after, renamed or {})}
         return result
+
+
+def measure_vllm(folder: Path) -> dict:
+    old, new = (folder / name / "csrc" for name in VLLM)
+    with tempfile.TemporaryDirectory() as copied:
+        before, after = Path(copied), new / "libtorch_stable"
+        for file in sorted(after.rglob("*")):
+            relative = file.relative_to(after)
+            if re.search(SOURCES, file.name) and (old / relative).exists() and \
+                    not (new / relative).exists():
+                (before / relative).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(old / relative, before / relative)
+        files, result = port(VLLM[0], before)
+        result["finished"] = {"commit": VLLM[1],
+                              **compare_all(files, before, after, {})}
+        return result
+
+
+def port(commit: str, folder: Path) -> tuple[list[report.Ported], dict]:
+    files, _ = porting.port([str(folder)])
+    counts = {kind: sum(f.count(kind) for f in files) for kind in (
+        "done", "differs", "yours", "no counterpart", "unknown")}
+    headers, target = report.find_floor(files)
+    return files, {
+        "commit": commit, "files": len(files),
+        "lines": sum(f.old.count("\n") for f in files), **counts,
+        "headers": headers, "target": target}
+
+
+def compare_all(files: list[report.Ported], before: Path, after: Path, renamed: dict
+                ) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in files:
+        relative = str(one.path.relative_to(before))
+        other = after / renamed.get(relative, relative)
+        if other.exists() and other.read_bytes() != one.path.read_bytes():
+            for key, value in compare(
+                    one, other.read_text(errors="surrogateescape")).items():
+                total[key] = total.get(key, 0) + value
+    return total
 
 
 def main() -> None:
@@ -130,6 +160,8 @@ def main() -> None:
     for name, clone, *rest in EXTENSIONS:
         results[name] = measure(name, folder / clone, *rest)
         print(name, results[name])
+    results["33 files of vLLM"] = measure_vllm(folder)
+    print(results["33 files of vLLM"])
     RESULT.write_text(json.dumps({
         "schema": 1, "what": "port", "date": datetime.date.today().isoformat(),
         "extensions": results}, indent=1) + "\n")

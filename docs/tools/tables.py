@@ -371,11 +371,14 @@ def audits() -> str:
     for wheel in result["wheels"]:
         newest = wheel["floors"][-1:]
         verdict, *floor = wheel["torch_abi_audit"].split()
-        agree += verdict == "unstable" if wheel["unstable"] else \
+        # The libraries of one torch each, which the other tool does not tell apart.
+        each = verdict == "unstable" and not newest and not wheel["unstable"]
+        agree += verdict == "unstable" if wheel["unstable"] or each else \
             [v.removesuffix(".0") for v in floor] == newest
         rows.append([
             f"{wheel['name']} {wheel['version']}",
-            " and ".join([*newest, *["its own"] * wheel["unstable"]]),
+            " and ".join([*newest, *["its own"] * wheel["unstable"],
+                          *["a library for each torch"] * each]),
             f"`{wheel['requires']}`" if wheel["requires"] else "-",
             "; ".join(dict.fromkeys(map(in_short, wheel["FAIL"]))) or "-",
             "; ".join(dict.fromkeys(map(in_short, wheel["warn"]))) or "-"])

@@ -168,7 +168,7 @@ def test_slips_in_the_names_of_kernels(build, workbook):
         IMPLEMENT.replace("matrix_", "other_")
     done = workbook("matrix", build(code), MINE)
     assert done.returncode == 1
-    for said in ("FAILED: no kernel that computes, so that a call throws: "
+    for said in ("FAILED: no kernel that computes, so that a call may throw: "
                  "matrix_::same.two\n",
                  "FAILED: kernels without a schema (name the library that has it too): "
                  "matrix_::same.tow\n",
@@ -191,7 +191,7 @@ def test_ops_and_kernels_in_two_libraries(build, workbook, tmp_path):
     ops = build(HEADERS + DEFINE).rename(folder / "a.so")
     done = workbook("matrix", folder, MINE)
     assert done.returncode == 1
-    assert "FAILED: no kernel that computes, so that a call throws: matrix_::same, " \
+    assert "FAILED: no kernel that computes, so that a call may throw: matrix_::same, " \
         "matrix_::same.two\n" in done.stdout
     kernels = build(HEADERS + IMPLEMENT).rename(folder / "b.so")
     done = workbook("matrix", kernels, MINE)

@@ -379,7 +379,7 @@ def name_apart(libraries: list[Path]) -> dict[str, Path]:
 
 FAULTS = {  # of what loads
     "silent": "no op was registered. Did the linker drop the object file that does it?",
-    "without_kernel": "no kernel that computes, so that a call throws",
+    "without_kernel": "no kernel that computes, so that a call may throw",
     "without_schema": "kernels without a schema (name the library that has it too)"}
 
 

@@ -84,7 +84,8 @@ inline void check(AOTITorchError code, const char* call) {
 // A contiguous tensor that owns `data`: `deleter(data)` runs once, when the
 // tensor dies; below target 2.11, which copies, at once. (A copy on a GPU is
 // asynchronous: `deleter` must wait for it.) If this throws, `data` is still
-// the caller's.
+// the caller's. Sizes are believed: below target 2.11 libtorch's refusal of a
+// negative one is lost.
 inline Tensor from_blob(
     void* data,
     torch::headeronly::IntHeaderOnlyArrayRef sizes,
