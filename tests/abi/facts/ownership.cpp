@@ -207,7 +207,8 @@ TEST_CASE("what libtorch itself loses, version by version") {
     call_op("wb_fates::str", "", stack);
   }));
   note_fact(
-      "blocks lost by each str of over 15 characters", std::to_string(by_string));
+      "blocks lost by each str of over 15 characters",
+      std::to_string(by_string));
   CHECK(by_string == (libtorch_at_least(14) ? 0 : 2));
   // A return that cannot be converted loses those after it.
   const auto by_return = std::lround(count_leaks([&] {
