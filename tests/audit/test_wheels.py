@@ -251,7 +251,9 @@ def test_a_module_that_python_imports(findings, build, stable, wheel):
         "lib/libone.so, and there is one/libone.so"]),
     ("f'{HERE}/libone.so'", []),
     ("f'{HERE}/lib/libone.so'", ["lib/libone.so, and there is one/libone.so"]),
-    ("'/home/me/libone.so'", ["/home/me/libone.so, and there is one/libone.so"])])
+    ("'/home/me/libone.so'", ["/home/me/libone.so, and there is one/libone.so"]),
+    ("'one/libone.so'", ["one/libone.so, which is sought in the current folder: begin "
+                         "with that of __file__"])])
 def test_a_library_that_python_loads(findings, stable, wheel, path, said):
     found = findings(wheel({
         "one/libone.so": stable.read_bytes(),
@@ -284,6 +286,36 @@ def test_modules_that_python_imports(findings, stable, wheel, file, code, missin
     assert [f.text.partition(" imports ")[2] for f in found
             if f.rule == "imports-no-module"] == (
                 [f"{missing}, which is not here"] if missing else [])
+
+
+def test_a_package_with_its_module_beside_it(findings, module, wheel):
+    files = {"_C.abi3.so": module.read_bytes()}
+    for code, missing in (("import _C", []), ("from . import _C", ["._C"])):
+        found = findings(wheel({**files, "one/__init__.py": code.encode()}))
+        assert [f.text for f in found if f.rule == "imports-no-module"] == [
+            f"one/__init__.py:1 imports {name}, which is not here" for name in missing]
+
+
+@pytest.mark.parametrize("code, requires, said", [
+    ("def f(x):\n  return x", "", []),
+    ("<<<<<<< HEAD", "", ["warn python-cannot-read"]),
+    ("<<<<<<< HEAD", "Requires-Python: >=3.9\n", ["FAIL python-cannot-read"]),
+    ("match x:\n  case 1: pass", "", []),  # it does not say which Pythons it is for
+    ("match x:\n  case 1: pass", "Requires-Python: >=3.10\n", []),
+    ("match x:\n  case 1: pass", "Requires-Python: >=3.9\n", [
+        "warn python-cannot-read"]),
+    ("import numpy as np", "", ["warn requires-no-package"]),
+    ("from numpy import zeros", "Requires-Dist: NumPy>=1.2\n", []),
+    ("import numpy", "Requires-Dist: transformers\n", ["note requires-no-package"]),
+    ("try:\n  import numpy\nexcept ImportError: pass", "", []),
+    ("def f():\n  import numpy", "", [])])
+def test_what_a_package_asks_of_python(findings, stable, wheel, code, requires, said):
+    metadata = "Name: one\nVersion: 1.0\n" + requires
+    found = findings(wheel({
+        "one/libone.so": stable.read_bytes(), "one/__init__.py": b"from . import two",
+        "one/two.py": code.encode()}, metadata=metadata))
+    assert [f"{f.level} {f.rule}" for f in found if f.rule in (
+        "python-cannot-read", "requires-no-package")] == said
 
 
 def test_a_helper_of_c_that_is_declared_as_cpp(findings, build, wheel):
@@ -339,6 +371,11 @@ def three_ops(build):
     ("torch.ops.audited.twice(x=x, m=1)", "py:2 uses torch.ops.audited.twice with m=, "
                                           "which it does not have: twice("),
     ("@register_fake('audited::twice')\ndef f(x): pass", ""),
+    ("f = torch.ops.audited.twice\ntorch.ops.load_library(PLACE)",
+     "py:2 uses torch.ops.audited.twice before the line that loads a library"),
+    ("from . import first\nf = torch.ops.audited.twice\ntorch.ops.load_library(PLACE)",
+     ""),
+    ("def f(): torch.ops.audited.twice(x)\ntorch.ops.load_library(PLACE)", ""),
     ("@register_fake('audited::twice')\n@without_x\ndef f(): pass", ""),
     ("@register_fake('audited::more.out')\ndef f(x, *, out): pass", ""),
     ("@register_fake('audited::more.out')\ndef f(*x, **y): pass", ""),
@@ -518,6 +555,20 @@ def test_the_namespace_in_the_python_of_a_variant(findings, variant):
         "_ops.py": files["_ops.py"].replace(b"torch.ops._one", b"torch.ops._uno")}))
     assert any(f.rule == "namespace-of-the-hub" and f.text.startswith(
         "_ops.py:3 uses torch.ops._uno_cpu_0123456") for f in findings(path))
+
+
+@pytest.mark.parametrize("file, code, said", [
+    ("_ops.py", 'register_fake("one::twice")', "_ops.py adds to one::twice, and "),
+    ("_ops.py", 'register_fake(f"{NAME}::twice")', ""),
+    ("_ops.py", '# register_fake("one::twice")', ""),
+    ("layers.py", "class A(nn.Module):\n  def __init__(self): pass",
+     "layers.py:2: A has a constructor, so that kernelize refuses it"),
+    ("layers.py", "class A(nn.Module):\n  def forward(self, x): return x", "")])
+def test_python_of_a_variant(findings, variant, file, code, said):
+    path = variant(change=lambda files, metadata: files.update({file: code.encode()}))
+    found = [f.text for f in findings(path) if f.rule in (
+        "namespace-of-the-hub", "variant-layer")]
+    assert (said in "".join(found)) if said else found == []
 
 
 def test_a_repository_is_its_variants(findings, variant, workbook):

@@ -24,7 +24,8 @@ RULES = {
     "instruction-set": "platform",
     "python": "Python", "private-python": "Python", "newer-python": "Python",
     "module-name": "Python", "imports-no-module": "Python",
-    "loads-no-library": "Python", "one-python-by-name": "Python",
+    "loads-no-library": "Python", "python-cannot-read": "Python",
+    "requires-no-package": "Python", "one-python-by-name": "Python",
     "needless-python-tag": "Python",
     "cuda-code": "CUDA", "cuda-exact-gpu": "CUDA", "cuda-no-ptx": "CUDA",
     "cuda-ptx-alone": "CUDA", "needs-cuda-torch": "CUDA", "cuda-major": "CUDA",
@@ -45,6 +46,7 @@ RULES = {
     "variant-backend": "variant", "variant-manylinux": "variant",
     "variant-machine": "variant", "variant-python": "variant",
     "variant-module": "variant", "variant-imports": "variant",
+    "variant-layer": "variant",
     "acceptance": "accepted",
 }
 

@@ -210,6 +210,8 @@ def _check_imports(subject: Subject, report: Report) -> None:
             report.add("variant-imports", FAIL, f"{name}: Python cannot read it: "
                        f"{error}")
             continue
+        if re.fullmatch(r"(.*/)?layers(\.py|/.*)", name):
+            _check_layers(name, tree, report)
         for _, line, module in read_imports(name, subject, there):
             if module:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
@@ -223,6 +225,18 @@ def _check_imports(subject: Subject, report: Report) -> None:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
                            "which is not of the standard library, torch or "
                            "python-depends")
+
+
+def _check_layers(file: str, tree: ast.Module, report: Report) -> None:
+    """Warn of a layer with a constructor, which the loader puts into no model."""
+    layers = [n for n in tree.body if isinstance(n, ast.ClassDef) and any(
+        ast.unparse(base) in ("nn.Module", "torch.nn.Module", "Module")
+        for base in n.bases)]
+    for layer in layers:
+        for node in layer.body:
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                report.add("variant-layer", WARN, f"{file}:{node.lineno}: {layer.name} "
+                           "has a constructor, so that kernelize refuses it")
 
 
 def _find_imports(tree: ast.AST):

@@ -229,6 +229,7 @@ def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
     if found is None or schema.find_fault(text):
         return
     types = schema.parse(text)
+    without = schema.types_that_cannot_cross(text)  # which is told apart
     wrong = []
     for what, has, wants in (("argument", found[0], types.arguments),
                              ("return", found[1], types.returns)):
@@ -239,7 +240,8 @@ def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
         wrong += [f"{one} as {what} {n}, and the schema has {type}: it takes the bits "
                   "of one for the other"
                   for n, (one, type) in enumerate(zip(has, wants))
-                  if _as_schema(one) not in ("", type.replace("!", ""))]
+                  if _as_schema(one) not in ("", type.replace("!", ""))
+                  and type.strip("?![]") not in without]
     for fault in wrong:
         name = f"{kernel.namespace}::{kernel.name}"
         report.add("kernel-of-another-shape", FAIL, f"the kernel of {name} for "

@@ -5,12 +5,13 @@ import contextlib
 import difflib
 import posixpath
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from torch_stable_abi.audit.findings import FAIL, WARN, Report, count, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, names
 from torch_stable_abi.audit.ops import TORCHS
-from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.audit.subject import Subject, Wheel
 from torch_stable_abi.schemas import schema
 
 # An import at the start of a line, so that no `try`, `if` or function has it.
@@ -22,11 +23,15 @@ SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
 UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 # Members of torch.ops that are no namespaces, and of an op that are no overloads.
 LOADING = ("load_library", "loaded_libraries", "import_module")
+OF_TORCH = {*TORCHS, "prim", "higher_order", "inductor"}
 OF_OP = ("op", "overloads")
 # How Python adds to an op that is defined.
 ADDING = r"\bregister_(?:fake|autograd|kernel|vmap)\(\s*[\"'](\w+)::(\w+)"
 # Those to which a function is given that takes what the schema says.
 TAKING = ("register_fake", "register_kernel", "impl_abstract")
+# Packages that have one name for pip and for Python, and that torch does not require.
+SAME_NAME = {"einops", "numpy", "packaging", "pandas", "psutil", "pydantic", "requests",
+             "safetensors", "scipy", "tqdm", "transformers"}
 UNREADABLE = SyntaxError, ValueError, RecursionError, MemoryError  # for ast
 ALIKE = 0.8  # from here on one name may be meant for another; 1 is the same
 
@@ -44,7 +49,8 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
     if not subject.variant:  # there it is a rule of the Hub
         _check_imports(subject, report)
     for file, text in sorted(subject.python.items()):
-        for namespace, name in sorted(set(re.findall(ADDING, text))):
+        for namespace, name in sorted(set(re.findall(
+                ADDING, re.sub(r"(?m)^\s*#.*", "", text)))):
             if namespace in known and name not in known[namespace]:
                 report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
                            "which no library here defines")
@@ -52,6 +58,9 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
                 report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
                            f"where no library here defines an op"
                            + _ask(namespace, slips))
+            if subject.id and namespace not in {*OF_TORCH, subject.id}:
+                report.add("namespace-of-the-hub", FAIL, f"{file} adds to {namespace}::"
+                           f"{name}, and metadata.json has the id {subject.id}")
         # A large package has thousands of files, which take time to parse.
         loads = subject.libraries and not subject.foreign and "load_library(" in text
         if loads or subject.id or any(
@@ -61,6 +70,7 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
                 tree = ast.parse(text)
                 if loads:
                     _check_loads(subject, file, tree, report)
+                    _check_order(file, tree, known, report)
                 _check_uses(subject, file, tree, known, slips, report)
                 _check_functions(file, tree, known, report)
 
@@ -151,10 +161,13 @@ def _check_imports(subject: Subject, report: Report) -> None:
     """Follow what the packages with libraries import as soon as they are imported
     themselves: a file that nothing imports, such as a test, may ask for anything."""
     there = find_modules(subject)
-    files = sorted({f"{lib.name.partition('/')[0]}/__init__.py"
-                    for lib in subject.libraries})
+    tops = {lib.name.partition("/")[0] for lib in subject.libraries}
+    if subject.wheel and any("/" not in lib.name for lib in subject.libraries):
+        tops.add(subject.wheel.name.replace("-", "_"))  # which has a module beside it
+    files = sorted(f"{top}/__init__.py" for top in tops)
     seen = {*files}
     for file in files:
+        _check_source(file, subject, report)
         for place, line, missing in read_imports(file, subject, there):
             if missing:
                 report.add("imports-no-module", FAIL, f"{file}:{line} imports "
@@ -164,6 +177,54 @@ def _check_imports(subject: Subject, report: Report) -> None:
             seen |= new
 
 
+def _check_source(file: str, subject: Subject, report: Report) -> None:
+    """Check that each Python which the wheel is for can read a file that the package
+    imports, and that the wheel requires the packages that it imports."""
+    text = subject.python.get(file)
+    if text is None or subject.wheel is None:
+        return
+    oldest = find_oldest_python(subject.wheel)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        if oldest <= sys.version_info[1]:  # else it may be this one that is too old
+            report.add("python-cannot-read", FAIL if oldest else WARN,
+                       f"{file}:{error.lineno}: Python cannot read it: {error.msg}")
+        return
+    except UNREADABLE:
+        return
+    if oldest:
+        try:
+            ast.parse(text, feature_version=(3, oldest))
+        except SyntaxError as error:
+            report.add("python-cannot-read", WARN, f"{file}:{error.lineno}: Python "
+                       f"3.{oldest} cannot read it: {error.msg}")
+    required = {re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0].lower()
+                for line in subject.wheel.metadata.get_all("Requires-Dist", [])}
+    for node in tree.body:  # one in a function, a try or an if may be done without
+        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else \
+            [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level \
+            else []
+        for name in (m.partition(".")[0] for m in modules):
+            if name in SAME_NAME and name not in required:
+                # Another package may bring it.
+                level = NOTE if required - {"torch"} else WARN
+                report.add("requires-no-package", level, f"{file}:{node.lineno} "
+                           f"imports {name}, which the wheel does not require")
+
+
+def find_oldest_python(wheel: Wheel) -> int:
+    """Return the oldest minor version of Python 3 that Requires-Python admits, or 0."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    text = wheel.metadata["Requires-Python"]
+    try:
+        wanted = SpecifierSet(text or "")
+    except InvalidSpecifier:
+        return 0
+    return next((minor for minor in range(7, 30) if wanted.contains(f"3.{minor}.99")),
+                0) if text else 0
+
+
 def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> None:
     """Warn of each library that a Python file loads by name and that is not there. A
     path whose existence the file checks first is left out."""
@@ -171,6 +232,12 @@ def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> 
     loaded = [argument for node in ast.walk(tree) if isinstance(node, ast.Call) and
               ast.unparse(node.func) == "torch.ops.load_library"
               for argument in node.args]
+    relative = [e for e in loaded if isinstance(e, ast.Constant) and
+                re.fullmatch(r"[^/].*\.so", str(e.value))]
+    for constant in relative:
+        report.add("loads-no-library", WARN, f"{file} loads {constant.value!s}, which "
+                   "is sought in the current folder: begin with that of __file__")
+    loaded = [e for e in loaded if e not in relative]
     text = subject.python[file]
     asked = {*re.findall(r"exists\((\w+)\)", text),
              *re.findall(r"(\w+)\.(?:exists|is_file)\(", text)}
@@ -203,6 +270,26 @@ def _find_places(expression: str) -> list[str]:
 
 
 # --- ops ----------------------------------------------------------------------------
+
+
+def _check_order(file: str, tree: ast.Module, known: Schemas, report: Report) -> None:
+    """Warn of an op that a file uses, as it is imported, above the line that loads its
+    library. Where an import stands before, that may have loaded it."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        inner = list(ast.walk(node))
+        if isinstance(node, ast.ImportFrom) and node.level or any(
+                isinstance(n, ast.Attribute) and n.attr == "load_library"
+                for n in inner):
+            return
+        if any(isinstance(n, (ast.Lambda, ast.Try, ast.If)) for n in inner):
+            continue
+        for use in _find_uses(node):
+            if use.names[0] in known and use.names[1:]:
+                report.add("calls-no-op", WARN, f"{file}:{use.line} uses torch.ops."
+                           f"{'.'.join(use.names[:2])} before the line that loads a "
+                           "library")
 
 
 @dataclass
@@ -263,8 +350,7 @@ def _check_uses(subject: Subject, file: str, tree: ast.AST, known: Schemas,
         elif namespace in slips:
             report.add("calls-no-op", WARN, f"{where}, where no library here "
                        f"defines an op{_ask(namespace, slips)}")
-        if subject.id and namespace not in {*TORCHS, "prim", "higher_order",
-                                            "inductor", subject.id}:
+        if subject.id and namespace not in {*OF_TORCH, subject.id}:
             report.add("namespace-of-the-hub", FAIL, f"{where}, and metadata.json has "
                        f"the id {subject.id}")
 

@@ -35,8 +35,11 @@ def _check_machines(subject: Subject, report: Report) -> None:
     machines = {MACHINES.get(lib.machine, lib.machine) for lib in subject.libraries}
     for machine in sorted(machines):
         if not any(f.endswith(machine) for _, _, f in subject.tags):
+            other = [lib.name for lib in subject.libraries
+                     if MACHINES.get(lib.machine, lib.machine) == machine]
             report.add("wheel-machine", NOTE if len(machines) > 1 else FAIL,
-                       f"holds libraries for {machine}, which its name does not say")
+                       f"holds libraries for {machine}, which its name does not say: "
+                       f"{names(other)}")
     musl = [f for _, _, f in subject.tags if f.startswith("musllinux")]
     glibc = [lib.name for lib in subject.libraries if "libc.so.6" in lib.needed]
     if musl and glibc and len(musl) == len(subject.tags):
@@ -47,6 +50,10 @@ def _check_manylinux(subject: Subject, report: Report) -> None:
     alike = [lib for lib in subject.libraries
              if lib.machine == subject.libraries[0].machine]
     policy = find_policy(alike)
+    if bare := [tag for _, _, tag in subject.tags if tag.startswith("linux_")]:
+        report.add("wheel-manylinux", NOTE, f"says {bare[0]}, which PyPI refuses"
+                   + (f": auditwheel names it {policy.name}" if policy and
+                      policy.name.startswith("many") else ""))
     claimed = []
     for _, _, tag in subject.tags:
         name = re.sub(r"^(manylinux(?:1|2010|2014))(?=_)",
@@ -209,7 +216,8 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
         shown = [v if v != FUTURE else "all to come" for v in admitted]
         report.add("torch-requirement", FAIL if len(admitted) > 1 else OK, text + (
             f", which admits {names(shown, 9)}; {names(bound)} is bound to one of "
-            "them: torch==" if len(admitted) > 1 else ", and a library is bound to it"))
+            "them: require that one, with ==" if len(admitted) > 1
+            else ", and a library is bound to it"))
         return
     assert floor
     older = [v for v in known if numbers(v) < numbers(floor) and admits(v)]
