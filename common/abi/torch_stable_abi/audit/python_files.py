@@ -165,9 +165,9 @@ def _check_imports(subject: Subject, report: Report) -> None:
     if subject.wheel and any("/" not in lib.name for lib in subject.libraries):
         tops.add(subject.wheel.name.replace("-", "_"))  # which has a module beside it
     files = sorted(f"{top}/__init__.py" for top in tops)
-    seen = {*files}
+    seen, asked = {*files}, set[str]()
     for file in files:
-        _check_source(file, subject, report)
+        _check_source(file, subject, asked, report)
         for place, line, missing in read_imports(file, subject, there):
             if missing:
                 report.add("imports-no-module", FAIL, f"{file}:{line} imports "
@@ -177,9 +177,11 @@ def _check_imports(subject: Subject, report: Report) -> None:
             seen |= new
 
 
-def _check_source(file: str, subject: Subject, report: Report) -> None:
+def _check_source(file: str, subject: Subject, asked: set[str], report: Report
+                  ) -> None:
     """Check that each Python which the wheel is for can read a file that the package
-    imports, and that the wheel requires the packages that it imports."""
+    imports, and that the wheel requires the packages that it imports, each `asked`
+    once."""
     text = subject.python.get(file)
     if text is None or subject.wheel is None:
         return
@@ -206,7 +208,8 @@ def _check_source(file: str, subject: Subject, report: Report) -> None:
             [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level \
             else []
         for name in (m.partition(".")[0] for m in modules):
-            if name in SAME_NAME and name not in required:
+            if name in SAME_NAME and name not in required | asked:
+                asked.add(name)
                 # Another package may bring it.
                 level = NOTE if required - {"torch"} else WARN
                 report.add("requires-no-package", level, f"{file}:{node.lineno} "
