@@ -326,6 +326,7 @@ class TestBackward(Contract):
 @pytest.mark.parametrize("op, test, differentiable", [
     (ADD_SCALED, TEST_ADD_SCALED, None),
     (RMS_NORM, TEST_RMS_NORM, "rms_norm")], ids=["add_scaled", "rms_norm"])
+@pytest.mark.inductor
 def test_another_op_replaces_one_file_and_one_test(
         bin, tmp_path, op, test, differentiable):
     """And, as the README lists, one line of Python."""

@@ -77,6 +77,7 @@ def test_installs_renamed_and_passes_its_own_tests(
 
 
 @pytest.mark.full
+@pytest.mark.inductor
 def test_the_core_with_another_op_of_two_inputs(
         workbook, bin, tmp_path, monkeypatch, with_nvcc):
     monkeypatch.delenv("CUDAARCHS", raising=False)

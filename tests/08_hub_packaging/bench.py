@@ -51,8 +51,9 @@ class Members:
             "xor": lambda: torch.ops.workbook_floor.xor(*bytes_, streaming),
             "solution": lambda: kernel.silu_and_mul(out, x),
             "ATen, in place": in_place,
-            "torch.compile": lambda: fused(out, x),
         }
+        if " " not in torch.__file__:  # else Inductor cannot link
+            self.calls["torch.compile"] = lambda: fused(out, x)
         theirs = torch.ops.kernels_community
 
         def original(out, x):  # as its Python side has it

@@ -21,6 +21,7 @@ PROBES = Path(__file__).parent / "probes"
 
 
 @pytest.mark.full
+@pytest.mark.inductor
 def test_its_own_tests_through_local_kernels(repository):
     text = run(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider",
                "tests", cwd=repository)

@@ -74,6 +74,8 @@ def lacks(case: dict) -> str:
         return "nvcc is not installed: ./workbook nvcc --fetch"
     if case.get("by") == "clang++" and shutil.which("clang++") is None:
         return "clang++ is not installed"
+    if "inductor" in case and " " in str(torch_root()):
+        return "PyTorch's Inductor cannot link where torch's path has a space"
     try:
         if "packages" in case:
             folder_of(tuple(case["packages"]))

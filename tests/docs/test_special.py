@@ -33,6 +33,7 @@ def torch(special):
     return special.torch
 
 
+@pytest.mark.inductor
 def test_a_size_that_depends_on_data_compiles(special, torch):
     compiled = torch.compile(lambda x: special.ops.positive(x) * 2, fullgraph=True)
     for x in (torch.randn(8), torch.ones(3), -torch.ones(3)):
@@ -59,7 +60,8 @@ def test_symint_compiles_once_for_all_sizes(special, torch, size, compilations):
     torch.library.opcheck(special.ops.first.default, (torch.randn(5, 2), 3))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", [
+    "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
 def test_an_out_op_that_returns_nothing_compiles(special, torch, backend):
     x, y = torch.randn(4), torch.randn(4)
     compiled = torch.compile(lambda x, y: special.mul(x, y) + 1,
@@ -70,7 +72,8 @@ def test_an_out_op_that_returns_nothing_compiles(special, torch, backend):
     torch.library.opcheck(special.ops.mul_out.default, (x, y, out))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", [
+    "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
 def test_a_tagged_out_op_compiles(special, torch, backend):
     if not hasattr(torch.Tag, "out"):
         pytest.skip("torch before 2.13 has no Tag.out")
@@ -192,6 +195,7 @@ def test_gradients_and_vmap(special, torch):
                        batch[:, :3])
 
 
+@pytest.mark.inductor
 def test_exported_and_compiled_ahead_of_time(special, torch, tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):

@@ -783,7 +783,7 @@ def test_a_report_that_the_code_has_replaced(implementation, make):
     report = implementation_build(mine.folder) / "report.xml"
     (mine.folder / "first_extension.cpp").write_text(
         '#include <cstdlib>\n__attribute__((constructor)) static void replace() {\n'
-        f'  std::system("rm {report}; {make} {report}");\n}}\n' + text)
+        f'  std::system("rm \'{report}\'; {make} \'{report}\'");\n}}\n' + text)
     assert not mine.check().passed
     (mine.folder / "first_extension.cpp").write_text(text + "// again\n")
     assert mine.check().passed

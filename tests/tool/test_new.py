@@ -76,6 +76,7 @@ def test_a_folder_that_new_did_not_make_is_refused(workbook, tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.inductor
 def test_the_core_of_04(workbook, tmp_path):
     folder = made(workbook, "04", tmp_path / "mine")
     library = build_alone(folder, tmp_path / "build")
