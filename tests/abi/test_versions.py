@@ -94,6 +94,7 @@ def test_a_line_that_is_no_version(copy):
     assert "expected a version such as 2.10.0, not '2.12'" in text
 
 
+@pytest.mark.full
 def test_nothing_is_recorded_if_a_version_is_missing(copy):
     """The record of that version would be dropped, as of one no longer listed."""
     results = copy / "docs/results"

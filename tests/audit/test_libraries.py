@@ -41,6 +41,7 @@ def test_a_stable_library(audit, stable):
     assert "uses nothing of it" in said["Python"][0]
 
 
+@pytest.mark.full
 def test_its_unstable_twin(audit, build, workbook):
     library = build(UNSTABLE, target=None)
     said = audit(library)

@@ -147,6 +147,7 @@ def test_an_earlier_step_that_fails_comes_before_one_to_do(implementation, capsy
     assert not also or also[1] == "02.2", said
 
 
+@pytest.mark.full
 def test_what_has_passed_is_not_blamed_for_what_was_changed_since(
         implementation, capsys):
     """An element of a list is released in step 02.7, and its tests run in 02.6."""
@@ -259,6 +260,7 @@ def test_leak(implementation):
     assert "block(s) of" in verdict.message[0]
 
 
+@pytest.mark.full
 def test_an_exception_that_names_its_place(implementation):
     """The step at which the learner is meets it as well; the earlier one is told."""
     mine = implementation("01")
@@ -316,6 +318,7 @@ def test_the_line_that_loops_is_in_another_step_s_file(
     assert verdict.line == mine.line_of("numerics.h", "for ever"), verdict
 
 
+@pytest.mark.full
 def test_a_step_that_fails_only_after_another(implementation):
     """Alone it passes: what outlives the other's call is what is wrong."""
     mine, entry = implementation("01"), "headeronly_types.cpp"
@@ -425,6 +428,7 @@ def test_the_place_is_what_the_sentence_begins_with():
     assert line("05.2", "operator() calls nothing.").startswith("static_cast<void>")
 
 
+@pytest.mark.full
 def test_the_place_is_where_the_check_says(implementation):
     """The step has two places in this file, and LOOK_AT says which."""
     mine = implementation("02")
@@ -441,6 +445,7 @@ def test_a_long_drawing_shows_what_is_wrong():
         "    (5 that are as they should be)"]
 
 
+@pytest.mark.full
 def test_what_a_noexcept_function_throws(implementation):
     """The frame is at its }."""
     mine = implementation("02")
@@ -497,6 +502,7 @@ def test_cmake_error(implementation):
     assert implementation("01").check().kind == "pass"  # and mended
 
 
+@pytest.mark.full
 def test_a_first_check_compiles_each_file_once(implementation):
     mine = implementation("01")
     mine.replace(CPP, SIZES, SIZES + "  int unused;\n")
@@ -612,6 +618,7 @@ def test_a_save_in_a_check_ends_it(implementation):
     assert check(mine.chapter, mine.folder).step == "01.1"
 
 
+@pytest.mark.full
 def test_tests_do_not_serve_a_chapter_whose_own_are_not_built(implementation):
     mine = implementation("01")
     assert mine.check().passed
@@ -676,6 +683,7 @@ def test_what_the_environment_tells_a_build_that_fails_is_named(monkeypatch):
         raise CannotRun("Building: failed\nmain.cpp:1:1: error: cannot use 'throw'")
 
 
+@pytest.mark.full
 def test_flags_of_the_environment_are_named_where_no_library_is_linked(
         implementation, monkeypatch):
     mine = implementation("00").copy_of(find_chapter("00").solution)
