@@ -11,7 +11,7 @@ import pytest
 
 from base.project import ROOT
 from base.sheets import find_chapter
-from support import Implementation
+from support import Implementation, lacks_inductor
 
 READY = ROOT / ".venv/torch-root"
 if READY.exists():  # else it is said what to do
@@ -128,8 +128,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("inductor") and " " in os.environ.get("TORCH_ROOT", ""):
-        pytest.skip("PyTorch's Inductor cannot link where torch's path has a space")
+    if item.get_closest_marker("inductor") and (reason := lacks_inductor()):
+        pytest.skip(reason)
 
 
 @pytest.fixture

@@ -35,6 +35,12 @@ def passes(*command, **options) -> str:
     return done.stdout
 
 
+def lacks_inductor() -> str:
+    """Return why PyTorch's Inductor cannot link here, or an empty text."""
+    return "PyTorch's Inductor cannot link where torch's path has a space" \
+        if " " in str(torch_root()) else ""
+
+
 def fetch_libtorch(version: str) -> Path:
     """Return the folder of a libtorch, fetched if it is not here. Fail if it cannot
     be."""

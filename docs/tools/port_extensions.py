@@ -3,13 +3,11 @@
     PYTHONPATH=common .venv/bin/python docs/tools/port_extensions.py FOLDER
 
 FOLDER has a clone of each repository that EXTENSIONS names, and the source packages of
-vLLM that VLLM names, unpacked. Where somebody has ported
-the extension, what that port changed is what counts: of its lines that speak of
-PyTorch, how many are done, or named; and what is named that it left as it was. A line
-speaks of
-PyTorch if it has a name of at, c10 or torch, a macro, a header, or a method that is an
-op. Lines that the port changed for its own reasons, such as names of its macros, do not
-count."""
+vLLM that VLLM names, unpacked. Where somebody has ported the extension, what that port
+changed is what counts: of its lines that speak of PyTorch, how many are done, or named;
+and what is named that it left as it was. A line speaks of PyTorch if it has a name of
+at, c10 or torch, a macro, a header, or a method that is an op. Lines that the port
+changed for its own reasons, such as names of its macros, do not count."""
 
 import datetime
 import difflib

@@ -16,6 +16,7 @@ import snippets
 from base import nvcc
 from base.building import compiler
 from base.project import ROOT
+from support import lacks_inductor
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
@@ -74,8 +75,8 @@ def lacks(case: dict) -> str:
         return "nvcc is not installed: ./workbook nvcc --fetch"
     if case.get("by") == "clang++" and shutil.which("clang++") is None:
         return "clang++ is not installed"
-    if "inductor" in case and " " in str(torch_root()):
-        return "PyTorch's Inductor cannot link where torch's path has a space"
+    if "inductor" in case and (reason := lacks_inductor()):
+        return reason
     try:
         if "packages" in case:
             folder_of(tuple(case["packages"]))

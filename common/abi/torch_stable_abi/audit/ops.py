@@ -78,7 +78,7 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
                    f"{dropped[0]}. Tensor(a!) marks what is written to", dropped)
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
-                   " headers 2.10 do not expand it in STABLE_TORCH_LIBRARY")
+                   " the headers of 2.10 do not expand it in STABLE_TORCH_LIBRARY")
     if subject.id and spaces - {subject.id}:
         report.add("namespace-of-the-hub", FAIL, "the Hub wants the namespace "
                    f"{subject.id}, as metadata.json has it, so that two versions can "
@@ -229,7 +229,7 @@ def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
     if found is None or schema.find_fault(text):
         return
     types = schema.parse(text)
-    without = schema.types_that_cannot_cross(text)  # which is told apart
+    without = schema.types_that_cannot_cross(text)  # another rule names these
     wrong = []
     for what, has, wants in (("argument", found[0], types.arguments),
                              ("return", found[1], types.returns)):

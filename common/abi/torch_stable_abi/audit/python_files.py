@@ -187,20 +187,16 @@ def _check_source(file: str, subject: Subject, asked: set[str], report: Report
         return
     oldest = find_oldest_python(subject.wheel)
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text, feature_version=(3, oldest or sys.version_info[1]))
     except SyntaxError as error:
-        if oldest <= sys.version_info[1]:  # else it may be this one that is too old
-            report.add("python-cannot-read", FAIL if oldest else WARN,
-                       f"{file}:{error.lineno}: Python cannot read it: {error.msg}")
+        here = _is_read(text)
+        if here or oldest <= sys.version_info[1]:  # else this Python may be too old
+            report.add("python-cannot-read", FAIL if oldest and not here else WARN,
+                       f"{file}:{error.lineno}: Python {f'3.{oldest} ' * here}"
+                       f"cannot read it: {error.msg}")
         return
     except UNREADABLE:
         return
-    if oldest:
-        try:
-            ast.parse(text, feature_version=(3, oldest))
-        except SyntaxError as error:
-            report.add("python-cannot-read", WARN, f"{file}:{error.lineno}: Python "
-                       f"3.{oldest} cannot read it: {error.msg}")
     required = {re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0].lower()
                 for line in subject.wheel.metadata.get_all("Requires-Dist", [])}
     for node in tree.body:  # one in a function, a try or an if may be done without
@@ -214,6 +210,13 @@ def _check_source(file: str, subject: Subject, asked: set[str], report: Report
                 level = NOTE if required - {"torch"} else WARN
                 report.add("requires-no-package", level, f"{file}:{node.lineno} "
                            f"imports {name}, which the wheel does not require")
+
+
+def _is_read(text: str) -> bool:
+    try:
+        return bool(ast.parse(text))
+    except UNREADABLE:
+        return False
 
 
 def find_oldest_python(wheel: Wheel) -> int:

@@ -46,11 +46,11 @@ def blank(text: bytes) -> bytes:
 def mask(text: bytes) -> tuple[bytes, list[Span]]:
     """Return a text of the same length without what misleads the parser, and the
     branches of an #if that are not in it."""
-    text = _MASKED.sub(lambda found: blank(found[0]), text)
-    lines, branches = _find_split_code(text)
+    masked = bytearray(_MASKED.sub(lambda found: blank(found[0]), text))
+    lines, branches = _find_split_code(bytes(masked))
     for begin, end in lines + branches:
-        text = text[:begin] + blank(text[begin:end]) + text[end:]
-    return text, branches
+        masked[begin:end] = blank(text[begin:end])
+    return bytes(masked), branches
 
 
 @dataclass
