@@ -84,6 +84,24 @@ def at_once(*calls):
         return [future.result() for future in futures]
 
 
+def compiler_after(folder: Path, head: str, *flags: str | Path):
+    """Return a function that compiles code which follows a head, such as a chapter's
+    header, without writing output. It returns the finished process. The head is
+    compiled once, which saves most of the time."""
+    header = folder / "head.h"
+    header.write_text(head)
+    command = ["g++", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000",
+               "-isystem", torch_root() / "include", *flags]
+    passes(*command, header, "-o", f"{header}.gch")
+
+    def compiled(code: str):
+        return subprocess.run(
+            [*command, "-fsyntax-only", "-include", header, "-xc++", "-"],
+            input=code, text=True, capture_output=True,
+            env={**os.environ, "LC_ALL": "C"})
+    return compiled
+
+
 # --- implementations -----------------------------------------------------------
 
 

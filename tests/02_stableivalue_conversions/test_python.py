@@ -9,19 +9,18 @@ import subprocess
 import pytest
 
 from base.project import ROOT
+from support import compiler_after
+from torch_stable_abi.libtorch.installed import torch_root
 
 torch = pytest.importorskip("torch", reason="TORCH_ROOT has no Python side")
 
+SLOT = ROOT / "solutions/02_stableivalue_conversions/slot.h"
 REFUSED = "Not yet supported conversion from IValue to StableIValue for schema type: "
 
 
-def compiled(code, *flags):
-    return subprocess.run(
-        ["c++", "-std=c++17", "-fsyntax-only", *flags, "-xc++", "-",
-         "-I", ROOT / "solutions/02_stableivalue_conversions",
-         "-isystem", f"{os.path.dirname(torch.__file__)}/include",
-         "-DTORCH_TARGET_VERSION=0x020a000000000000"],
-        input=f'#include "slot.h"\n{code}\n', text=True, capture_output=True)
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    return compiler_after(tmp_path_factory.mktemp("slot"), f'#include "{SLOT}"\n')
 
 
 @pytest.mark.parametrize("type, message", [
@@ -30,17 +29,23 @@ def compiled(code, *flags):
     ("std::vector<std::optional<int>>", "int64_t (not int)"),
     ("const char*", "std::string"),
     ("wb::DeviceType", "static assertion failed")])
-def test_a_type_that_no_schema_has_does_not_compile(type, message):
+def test_a_type_that_no_schema_has_does_not_compile(compiled, type, message):
     done = compiled(f"auto x = wb::Slot<{type}>::to(0);")
     assert done.returncode != 0
     assert message in done.stderr, done.stderr
+
+
+def test_a_type_of_schemas_compiles(compiled):
     assert compiled("auto x = wb::Slot<std::optional<double>>::to(0);"
                     ).returncode == 0
 
 
 def test_a_big_endian_machine_is_refused():
     """There the bytes of a short value lie at the other end of the slot."""
-    done = compiled("", "-U__BYTE_ORDER__", "-D__BYTE_ORDER__=4321")
+    done = subprocess.run(
+        ["g++", "-std=c++17", "-fsyntax-only", "-U__BYTE_ORDER__",
+         "-D__BYTE_ORDER__=4321", f"-I{torch_root()}/include", SLOT],
+        text=True, capture_output=True)
     assert "#error" in done.stderr and "big-endian" in done.stderr
 
 

@@ -8,8 +8,14 @@ import pytest
 
 from base.building import compiler
 from base.sheets import find_chapter
-from support import alone, bare_environment, build_alone, copy_solution, passed
-from torch_stable_abi.libtorch.installed import torch_root
+from support import (
+    alone,
+    bare_environment,
+    build_alone,
+    compiler_after,
+    copy_solution,
+    passed,
+)
 
 CHAPTER = find_chapter("04")
 
@@ -349,23 +355,18 @@ def test_another_op_replaces_one_file_and_one_test(
 
 # --- what the compiler refuses ------------------------------------------------------
 
-KERNEL = """\
-#include "checked_box.h"
-#include <array>
-using torch::stable::Tensor;
-{kernel}
-STABLE_TORCH_LIBRARY_IMPL(ns, CPU, m) {{ m.impl("f", CHECKED_BOX(&f)); }}
-"""
-
-
-def compiled(tmp_path, kernel):
-    file = tmp_path / "kernel.cpp"
-    file.write_text(KERNEL.format(kernel=kernel))
-    return subprocess.run(
-        ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-         "-DTORCH_TARGET_VERSION=0x020a000000000000", "-I", CHAPTER.solution / "core",
-         "-isystem", torch_root() / "include", file],
-        text=True, capture_output=True)
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory):
+    """Return a function that compiles a kernel f and its registration."""
+    header = CHAPTER.solution / "core/checked_box.h"
+    compiled = compiler_after(
+        tmp_path_factory.mktemp("boxed"), f'#include "{header}"\n#include <array>\n',
+        "-Wall", "-Wextra", "-Werror")
+    return lambda kernel: compiled(f"""
+        using torch::stable::Tensor;
+        {kernel}
+        STABLE_TORCH_LIBRARY_IMPL(ns, CPU, m) {{ m.impl("f", CHECKED_BOX(&f)); }}
+        """)
 
 
 @pytest.mark.parametrize("kernel, text", [
@@ -383,14 +384,14 @@ def compiled(tmp_path, kernel):
     ("std::tuple<Tensor, int> f(Tensor t) { return {t, 0}; }", "use int64_t"),
     ("Tensor& f(Tensor& t) { return t; }", "by value"),
 ])
-def test_a_type_that_no_schema_has_is_refused(tmp_path, kernel, text):
-    done = compiled(tmp_path, kernel)
+def test_a_type_that_no_schema_has_is_refused(boxed, kernel, text):
+    done = boxed(kernel)
     assert done.returncode != 0
     assert text in re.search("static assertion failed: (.*)", done.stderr)[1]
 
 
-def test_the_types_of_schemas_are_taken(tmp_path):
-    done = compiled(tmp_path, """
+def test_the_types_of_schemas_are_taken(boxed):
+    done = boxed("""
         std::tuple<Tensor, double, std::vector<int64_t>> f(
             Tensor a, Tensor&, const Tensor&, bool, int64_t, double,
             const std::string&, std::string_view, c10::ScalarType,

@@ -67,7 +67,7 @@ def test_the_text_of_an_error_is_found(python):
         assert "stderr" in text
 
 
-@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("gpu", [pytest.param(False, marks=pytest.mark.full), True])
 def test_the_stream_is_found_by_way_of_libtorch(python, tmp_path, gpu):
     """An extension with CUDA kernels links libtorch.so. That one needs
     libtorch_cuda.so, but in a PyTorch for the CPU. Here are both kinds."""

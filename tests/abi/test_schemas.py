@@ -13,12 +13,24 @@ import pytest
 
 from base.building import build_root
 from base.project import ROOT
+from support import compiler_after
 from torch_stable_abi.libtorch.installed import torch_root
 
 SCHEMAS = str(ROOT / "common/abi/torch_stable_abi/schemas")
 SOLUTION = ROOT / "solutions/05_torch_call_dispatcher"
-FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
-         "-Werror", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+FLAGS = ["-std=c++17", *WARNINGS, "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+
+
+HEADER = f'#include "{SOLUTION}/call_op.h"\n'
+
+
+def declaration(signature, op="aten::op"):
+    return f"""
+        using wb::Tensor, wb::call;
+        struct Scalar {{}};
+        inline constexpr wb::OpDecl<{signature}> op{{"{op}", ""}};
+        """
 
 
 def compiler(*arguments, code=None):
@@ -129,8 +141,8 @@ def build_calling(library, *options):
     """Build a library with a call that is right, in a list that others can see."""
     done = compiler(
         "-shared", "-fPIC", "-xc++", "-", "-o", library, f"-L{torch_root()}/lib",
-        "-ltorch_cpu", *options, code=DECLARED.format("Tensor(Tensor)").replace(
-            "aten::op", "aten::silu") + "void use(Tensor x) { wb::call<op>(x); }")
+        "-ltorch_cpu", *options, code=HEADER + declaration(
+            "Tensor(Tensor)", "aten::silu") + "void use(Tensor x) { call<op>(x); }")
     assert done.returncode == 0, done.stderr
     return library
 
@@ -149,6 +161,7 @@ def test_a_list_that_is_hidden(tmp_path):
     assert "or by_name.h, or is stripped and hides its list" in done.stderr
 
 
+@pytest.mark.full
 def test_a_wheel_whose_libraries_call_something_and_nothing(tmp_path):
     from torch_stable_abi.libtorch import runtimes
     library = build_calling(tmp_path / "liba.so")
@@ -240,6 +253,7 @@ PRINTED = {  # an op, and what its call uses
     "aten::randperm.generator": "int64_t n"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("header", ["call_op.h", "by_name.h"])
 def test_the_calls_that_are_printed_compile(header):
     blocks = re.split(r"^\S+: .*\n", print_ops(*PRINTED).stdout, flags=re.M)[1:]
@@ -278,20 +292,21 @@ def test_a_library_for_cuda_is_read_without_it(tmp_path):
                     "-Wl,-soname,libcudart.so.13"], check=True, text=True,
                    input="int cudaLaunchKernel(void* p) { return 0; }")
     done = compiler("-shared", "-fPIC", "-xc++", "-", "-xnone", runtime, "-o", library,
-                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=DECLARED.format(
-                        "void(bool)") + "void use() { wb::call<op>(true); }" + CUDA)
+                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=HEADER +
+                    declaration("void(bool)") + "void use() { call<op>(true); }" + CUDA)
     assert done.returncode == 0, done.stderr
     runtime.unlink()
     done = verify(library, runtimes.installed())
     assert "calls 1 ops by name" in done.stdout, done.stderr
 
 
+@pytest.mark.full
 def test_two_libraries_in_a_process_have_a_list_each(planted, tmp_path):
     """Not one for both, as inline variables are unless they are hidden."""
     other = tmp_path / "libother.so"
     done = compiler("-shared", "-fPIC", "-xc++", "-", "-o", other,
-                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=DECLARED.format(
-                        "void(bool)") + "void use() { wb::call<op>(true); }")
+                    f"-L{torch_root()}/lib", "-ltorch_cpu", code=HEADER +
+                    declaration("void(bool)") + "void use() { call<op>(true); }")
     assert done.returncode == 0, done.stderr
     code = "import ctypes, running, sys\n" \
            "for name in sys.argv[1:]: print(len(running.find_declared(" \
@@ -365,6 +380,7 @@ def test_libtorch_and_its_file_agree_on_every_op():
         check_agreement(version, 1 if version == runtimes.installed() else 10)
 
 
+@pytest.mark.full
 def test_python_says_the_same():
     """torch._C._get_schema is a third source, where Python is."""
     if not (torch_root() / "__init__.py").exists():
@@ -384,19 +400,18 @@ def test_python_says_the_same():
 
 # --- what OpDecl refuses when it is compiled -----------------------------------
 
-DECLARED = """#include "call_op.h"
-using wb::Tensor;
-struct Scalar {{}};
-inline constexpr wb::OpDecl<{}> op{{"aten::op", ""}};
-"""
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory):
+    """Return a function that compiles the declaration of an op."""
+    compiled = compiler_after(tmp_path_factory.mktemp("declared"), HEADER, *WARNINGS)
+    return lambda signature: compiled(declaration(signature))
 
 
 @pytest.mark.parametrize("signature", [
     "Tensor(Tensor, double, std::optional<std::vector<int64_t>>)", "void()",
     "std::tuple<int64_t, Tensor, int64_t>(std::vector<std::optional<Tensor>>)"])
-def test_what_is_supported_compiles(signature):
-    done = compiler("-fsyntax-only", "-xc++", "-",
-                    code=DECLARED.format(signature))
+def test_what_is_supported_compiles(declared, signature):
+    done = declared(signature)
     assert done.returncode == 0, done.stderr
 
 
@@ -410,9 +425,8 @@ def test_what_is_supported_compiles(signature):
     ("Tensor(wb::DeviceType)", "Device, and std::optional"),
     ("float(Tensor)", "is not supported"),
     ("std::tuple<Tensor, int64_t>(Tensor)", "cannot return these types")])
-def test_what_is_not_supported_does_not_compile(signature, message):
-    done = compiler("-fsyntax-only", "-xc++", "-",
-                    code=DECLARED.format(signature))
+def test_what_is_not_supported_does_not_compile(declared, signature, message):
+    done = declared(signature)
     assert done.returncode != 0
     first = next(x for x in done.stderr.splitlines() if "error:" in x)
     assert message in first, done.stderr

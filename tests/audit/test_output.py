@@ -8,6 +8,8 @@ import subprocess
 import pytest
 
 from base.project import ROOT
+from torch_stable_abi.audit import checks
+from torch_stable_abi.audit.limits import audit_file
 
 BOTH = ["note", "warn"]
 
@@ -112,6 +114,15 @@ def test_limits(workbook, tmp_path, build):
     library = build(f'const char* f() {{ return "{text}"; }}', linked=False)
     done = workbook("audit", library, "--memory", "1")
     assert done.returncode == 2 and "needs more than 1 MiB of memory" in done.stderr
+
+
+def test_python_that_loses_an_error_for_lack_of_memory(monkeypatch, noted):
+    def audit(subject):
+        raise SystemError("error return without exception set")
+
+    monkeypatch.setattr(checks, "audit", audit)
+    result, = audit_file(str(noted), 9, 1)
+    assert result.error == f"{noted} needs more than 1 MiB of memory: raise --memory"
 
 
 def test_a_name_moves_no_cursor(workbook, noted, tmp_path):

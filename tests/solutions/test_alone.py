@@ -17,9 +17,8 @@ from torch_stable_abi.projects import library_of
 EACH = pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.name)
 
 
-@pytest.mark.parametrize("chapter", [
-    pytest.param(c, id=c.name, marks=[] if c.number == "04"  # the first template
-                 else pytest.mark.full) for c in chapters()])
+@pytest.mark.full
+@EACH
 def test_copied_out_builds_and_tests(chapter, tmp_path):
     source = copy_solution(chapter, tmp_path / "a folder with spaces" /
                            chapter.name)

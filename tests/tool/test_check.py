@@ -586,7 +586,7 @@ def test_json_and_exit_status(implementation, workbook):
      "is of chapter 01: ./workbook check 01 --impl solutions/01_headeronly_types"),
     (["demo", "00", "--torch", "new"], "must be a version such as 2.12.1, got new"),
     (["schemas", ".", "--torch", "new"], "must be a version such as 2.12.1, got new"),
-    (["schemas", "LICENSE"], "/LICENSE: invalid ELF header"),
+    (["schemas", "LICENSE"], "/LICENSE is no ELF file, as a shared"),
     (["new", "my_ops", "--from", "04", "LICENSE/x"], "/LICENSE is no folder, so"),
     (["grade", ".", "--json", "/nowhere/g"], "--json: there is no folder /nowhere"),
     (["bench", "00", "--json", "/"], "--json: / is a folder, where a file is expected"),

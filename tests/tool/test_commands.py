@@ -93,6 +93,7 @@ def test_help_lists_each_with_a_line(workbook):
     assert set(RUNS) == set(cli.names())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", cli.names())
 def test_help_of_a_command(workbook, name):
     done = workbook(name, "--help")

@@ -63,6 +63,11 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
     leave_out_environment()
     end = time.monotonic() + CHANGING_SECONDS
     while True:
+        if not folder.is_dir():
+            raise CannotRun(f"{folder} is there no more: it was moved or removed")
+        if not os.path.lexists(folder / "CMakeLists.txt"):
+            raise CannotRun(f"{folder} is no implementation: it has no CMakeLists.txt; "
+                            f"solutions/{chapter.name} has one")
         times = times_saved(folder)
         try:
             return _check(chapter, folder, seed, at, tell, ready)
@@ -99,13 +104,7 @@ def begin_tests(chapter: Chapter, folder: Path, kept: Tests | None,
 
 def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
            tell: Callable[[Verdict], None], ready: Tests | None) -> Verdict:
-    if os.path.lexists(folder / "CMakeLists.txt"):
-        refuse_odd_files(chapter, folder)
-    if not folder.is_dir():
-        raise CannotRun(f"{folder} is there no more: it was moved or removed")
-    if not (folder / "CMakeLists.txt").is_file():
-        raise CannotRun(f"{folder} is no implementation: it has no "
-                        f"CMakeLists.txt; solutions/{chapter.name} has one")
+    refuse_odd_files(chapter, folder)
     times = times_saved(folder)
     build = implementation_build(folder)
 

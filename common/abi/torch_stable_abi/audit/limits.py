@@ -23,7 +23,7 @@ def audit_file(given: str, seconds: int, memory: int) -> list[Result]:
                     else Result(one.name, given, checks.audit(one)))
     except CannotRun as error:
         results.append(Result(given, given, [], str(error)))
-    except MemoryError:
+    except (MemoryError, SystemError):  # Python may lose the first for lack of memory
         results.append(Result(given, given, [], f"{given} needs more than {memory} MiB "
                               "of memory: raise --memory"))
     return results

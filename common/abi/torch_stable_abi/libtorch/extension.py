@@ -116,7 +116,7 @@ def find_subject(given: list[str], folder: Path) -> Subject:
     for name in given:
         try:
             library = find_library(name)
-            refuse_other_machine(library)
+            refuse_foreign(library)
             subject.libraries.append(library)
         except CannotRun as error:
             subject.unfit.append(str(error))
@@ -139,18 +139,21 @@ def find_package(path: Path, folder: Path) -> Subject:
     if not subject.libraries:
         raise CannotRun(f"{path.name} holds no library that uses libtorch")
     for library in subject.libraries:
-        refuse_other_machine(library)
+        refuse_foreign(library)
     texts = [p.read_text(errors="replace") for p in place.rglob("*.py") if p.is_file()]
     subject.in_python = "\n".join(filter(IN_PYTHON.search, texts))
     return subject
 
 
-def refuse_other_machine(library: Path) -> None:
+def refuse_foreign(library: Path) -> None:
+    """Refuse what is no shared library of this kind of machine."""
     with open(library, "rb") as file:
         head = file.read(20)
     here = platform.machine()
     name = MACHINES.get(int.from_bytes(head[18:20], "little"), "another machine")
-    if head[:4] == b"\x7fELF" and here in MACHINES.values() and name != here:
+    if head[:4] != b"\x7fELF":
+        raise CannotRun(f"{library} is no ELF file, as a shared library is")
+    if here in MACHINES.values() and name != here:
         raise CannotRun(f"{library.name} is for {name}, and this machine is {here}: "
                         "run this on one of that kind")
 
