@@ -343,6 +343,9 @@ def three_ops(build):
       m.def("more.out(Tensor x, *, Tensor! out) -> ()"); }"""))
 
 
+BACKWARD = "def b(ctx, g):\n  {}\nregister_autograd('audited::more.int', b)"
+
+
 @pytest.mark.parametrize("code, said", [
     ("torch.ops.audited.twice(x); torch.ops.audited.twice.default(x)", ""),
     ("torch.ops.audited.twcie(x)", "py:2 uses torch.ops.audited.twcie, which no"),
@@ -384,7 +387,13 @@ def three_ops(build):
     ("@register_fake('audited::twice')\ndef f(x, n): pass", "py:3 adds to "
      "audited::twice a function that wants n, which is not given"),
     ("@register_fake('audited::more.out')\ndef f(x): pass", "py:3 adds to "
-     "audited::more.out a function that does not take out")])
+     "audited::more.out a function that does not take out"),
+    (BACKWARD.format("return g,"), "py:3: b returns 1 gradient, one for each of 2 "
+                                   "arguments is wanted: more"),
+    (BACKWARD.format("return g, None, g"), "py:3: b returns 3 gradients, one for each "
+                                           "of 2 arguments is wanted: more"),
+    (BACKWARD.format("return g, None, None"), ""), (BACKWARD.format("return *g,"), ""),
+    (BACKWARD.format("return g\n  def other(): return g,"), "")])
 def test_ops_that_python_uses(findings, three_ops, wheel, code, said):
     files = {"one/libone.so": three_ops.read_bytes(),
              "one/__init__.py": f"import torch\n{code}\n".encode()}

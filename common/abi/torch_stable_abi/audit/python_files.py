@@ -400,19 +400,55 @@ def _check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) -
                     ast.unparse(given.func).rpartition(".")[2] in TAKING and
                     isinstance(given.args[0], ast.Constant)):
                 continue
-            found = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", str(given.args[0].value))
-            schemas = known.get(found[1], {}).get(found[2], []) if found else []
-            for text in schemas:
-                if found and _overload(text) == (found[3] or "default") and \
-                        (fault := _find_misfit_of(function.args, text)):
+            name = str(given.args[0].value)
+            for text in _find_schemas(name, known):
+                if fault := _find_misfit_of(function.args, text):
                     report.add("calls-no-op", WARN, f"{file}:{function.lineno} adds to "
-                               f"{found[0]} a function {fault}: {text}")
+                               f"{name} a function {fault}: {text}")
+    of_name = {f.name: f for f in functions}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and len(node.args) > 1 and
+                ast.unparse(node.func).endswith("register_autograd") and
+                isinstance(node.args[0], ast.Constant) and
+                isinstance(node.args[1], ast.Name) and node.args[1].id in of_name):
+            continue
+        function = of_name[node.args[1].id]
+        for text in _find_schemas(str(node.args[0].value), known):
+            for line, fault in _find_wrong_gradients(function, text):
+                report.add("calls-no-op", WARN, f"{file}:{line}: {function.name} "
+                           f"returns {fault}: {text}")
+
+
+def _find_schemas(name: str, known: Schemas) -> list[str]:
+    """Return the schema of an op and overload, such as "ns::op.out", if it is known."""
+    found = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", name)
+    return [text for text in known.get(found[1], {}).get(found[2], [])
+            if _overload(text) == (found[3] or "default")
+            and not schema.find_fault(text) and "..." not in text] if found else []
+
+
+def _find_wrong_gradients(backward: ast.FunctionDef, text: str
+                          ) -> Iterator[tuple[int, str]]:
+    """Return the lines where a backward function returns fewer gradients than the op
+    has arguments by place, or more, and what is wrong. What is no tuple as it stands
+    there is not judged."""
+    wanted = len(schema.split_at_star(text)[0])
+    inner = {node for other in ast.walk(backward)
+             if isinstance(other, ast.FunctionDef) and other is not backward
+             for node in ast.walk(other)}
+    for node in ast.walk(backward):
+        if isinstance(node, ast.Return) and node not in inner and \
+                isinstance(node.value, ast.Tuple):
+            given = node.value.elts
+            more = [e for e in given[wanted:] if ast.unparse(e) != "None"]
+            if not any(isinstance(e, ast.Starred) for e in given) and \
+                    (len(given) < wanted or more):
+                yield node.lineno, (f"{count(given, 'gradient')}, one for each of "
+                                    f"{wanted} arguments is wanted")
 
 
 def _find_misfit_of(given: ast.arguments, text: str) -> str:
     """Return why a function cannot take the arguments of a schema, or ""."""
-    if schema.find_fault(text) or "..." in text:
-        return ""
     by_place, by_name = schema.split_at_star(text)
     own = [*given.posonlyargs, *given.args]
     if len(own) < len(by_place) and not given.vararg:
