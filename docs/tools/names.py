@@ -14,6 +14,9 @@ PAGES = sorted((ROOT / "docs").glob("[0-9][0-9]_*.md")) + [
     ROOT / f"docs/{name}.md" for name in (
         "migration", "port_ops", "port_build", "port_cuda", "port_python",
         "names_by_example")]
+ONLY_IN_2_9 = ("DeleterFnPtr", "Tensor")  # in no namespace
+
+
 @cache
 def old_names() -> dict[str, list[str]]:
     """Return {a name: what it stands for}, of the migration table."""
@@ -33,13 +36,17 @@ def old_names() -> dict[str, list[str]]:
 
 @cache
 def words() -> dict[str, set[str]]:
-    """Return the words in the code of each page; of methods .name, of members of a name
-    ::name, of what is called name(."""
+    """Return the words in the code of each page; those of methods also as .name, of
+    members of a name as ::name, of what is called as name(, and alone as `name`."""
     def of(text: str) -> set[str]:
-        code = re.findall(r"^```(?!sh|console|text).*?^```|`[^`\n]+`", text,
-                          re.M | re.S)
-        return set(re.findall(r"`\w+`|\w+\(|\w{4,}|[A-Z]\w+|::\w+|\.\w+(?=\()",
-                              "\n".join(code)))
+        blocks = re.findall(r"^```(\w*).*?\n(.*?)^```", text, re.M | re.S)
+        code = [block for language, block in blocks
+                if language not in ("sh", "console", "text")]
+        code += re.findall(r"`[^`\n]+`", re.sub(r"^```.*?^```", "", text,
+                                               flags=re.M | re.S))
+        return {word for pattern in (r"\w+", r"`\w+`", r"\w+\(", r"::\w+",
+                                     r"\.\w+(?=[(<])")
+                for word in re.findall(pattern, "\n".join(code))}
     return {path.name: of(path.read_text()) for path in PAGES}
 
 
@@ -67,7 +74,7 @@ def names(*prefixes: str) -> str:
     """Return a table for each header whose path begins with one of these."""
     headers: dict[str, list[dict]] = {}
     for row in surface.names():
-        if row["header"].startswith(prefixes):
+        if row["header"].startswith(prefixes) and row["name"] not in ONLY_IN_2_9:
             headers.setdefault(row["header"], []).append(row)
     parts = []
     for header, rows in sorted(headers.items()):

@@ -43,6 +43,7 @@ EXTENSIONS = (
     ("flash-attn2", COMMUNITY, "2d6ecf3c^", "flash-attn2", "2d6ecf3c", {}),
     ("flash-attn3 of vLLM", COMMUNITY, "092ae2b6^", "vllm-flash-attn3", "092ae2b6",
      {"flash-attn/flash_api.cpp": "flash-attn/flash_api_stable.cpp"}))
+UNPORTED = re.compile(r"#\s*include\s*<(?:ATen|torch/library\.h)")
 SOURCES = r"\.(cpp|cc|cu|cuh|h|hpp)$"
 # Two releases on PyPI: what moved from csrc/ to csrc/libtorch_stable/ between them.
 VLLM = ("vllm-0.21.0", "vllm-0.22.0")
@@ -145,9 +146,9 @@ def compare_all(files: list[report.Ported], before: Path, after: Path, renamed: 
     for one in files:
         relative = str(one.path.relative_to(before))
         other = after / renamed.get(relative, relative)
-        if other.exists() and other.read_bytes() != one.path.read_bytes():
-            for key, value in compare(
-                    one, other.read_text(errors="surrogateescape")).items():
+        text = other.read_text(errors="surrogateescape") if other.exists() else ""
+        if text and text != one.old and not UNPORTED.search(text):
+            for key, value in compare(one, text).items():
                 total[key] = total.get(key, 0) + value
     return total
 

@@ -144,6 +144,35 @@ def test_a_branch_that_is_not_read_is_named(port):
         (5, "unknown")]
 
 
+CLASSES = """
+struct Output { at::Tensor data; };
+struct Derived : Output { int64_t n; };
+struct Packet { Packet* operator->(); };
+struct Decoder { at::Tensor frames_; std::queue<int> ready_; void f(); };
+"""
+
+
+@pytest.mark.parametrize("parameter, code, tensor", [
+    ("Output& o", "g(o.data.contiguous());", True),
+    ("std::unique_ptr<Output> o", "g(o->data.contiguous());", True),
+    ("Derived& o", "g(o.data.contiguous());", True),
+    ("const AVFrame* o", "g(o->data[0]);", False),  # of a library's header
+    ("UniqueAVFrame& o", "g(o->data != nullptr);", False),
+    ("Packet& o", "g(o->data > 0);", False)])
+def test_fields_are_those_of_their_class(port, parameter, code, tensor):
+    done = port(CLASSES + body(code, parameter))
+    assert (f"g({T}contiguous(o" in done.text) == tensor
+    assert [f for f in done.findings if f.line > 6 and f.kind != "done"
+            and f.kind != "slower"] == []
+
+
+def test_a_method_knows_the_fields_of_its_class(port):
+    done = port(CLASSES + "void Decoder::f() {\n  g(frames_.contiguous());\n"
+                "  ready_.pop();\n}\n")
+    assert f"g({T}contiguous(frames_))" in done.text
+    assert "unknown" not in {f.kind for f in done.findings}
+
+
 @pytest.mark.parametrize("alias", ["using T1 = at::Tensor;", "typedef at::Tensor T1;"])
 def test_other_names_of_a_tensor(port, alias):
     text = port(f"{alias}\nvoid f(const T1& x) {{ g(x.contiguous()); }}\n").text
@@ -226,7 +255,8 @@ def test_every_pattern_is_found_in_what_it_came_from(port):
             for text in expand(pair[0]):
                 Pattern(row, text, None)  # the grammar knows it
                 code = re.sub(r"\$\$?(\w+)", lambda found: {
-                    "int": "1", "list": "{1}", "stream": "s"}.get(found[1], found[1]),
+                    "int": "1", "list": "{1}", "stream": "s",
+                    "dtype": "at::kInt"}.get(found[1], found[1]),
                     text).replace("at::make_optional", "c10::make_optional")
                 code = code.rstrip(";") + ";"
                 ported = port(

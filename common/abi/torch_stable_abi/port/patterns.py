@@ -5,6 +5,7 @@
     $int       a number as it is written
     $list      values in braces
     $word      a name
+    $dtype     the name of a dtype, or what x.scalar_type() returns
     $stream    a variable that is a stream
     $other     any other word: one expression
     $$rest     what is left of the arguments, maybe nothing
@@ -24,6 +25,9 @@ from torch_stable_abi.port.syntax import NAMES, Source, field, join_name
 from torch_stable_abi.port.types import Types
 
 TENSOR_HOLES = ("x", "y", "v", "m")
+_DTYPE = re.compile(
+    r"(?:(?:at|torch|c10)::)?k(?:Byte|Char|Short|Int|Long|Half|Float|Double|Bool|BFloat16|"
+    r"Complex\w+|(?:UInt|Int|U|I|Float|F)\d\w*)|[\w.]+\.scalar_type\(\)")
 _HOLE = re.compile(r"\$\$?[a-z]\w*")
 _NAMES = (*NAMES, "qualified_identifier", "template_type", "template_function")
 
@@ -187,6 +191,7 @@ def _fill(hole: str, source: Source, node: Node, known: Types | None,
             return False
     fits = {"int": lambda: re.fullmatch(r"-?\d+", source.text_of(node)),
             "list": lambda: node.type == "initializer_list",
+            "dtype": lambda: _DTYPE.fullmatch(source.text_of(node)),
             "word": lambda: join_name(source, node),
             "stream": lambda: known and known.kind_of(node) == types.STREAM}
     if hole in fits and not fits[hole]():

@@ -98,11 +98,23 @@ def _is_of_definition(parameter: Node) -> bool:
                 False)
 
 
+def read_class(text: str) -> str:
+    """Return the class that a declared type names, or that a pointer of it points to,
+    without its namespace; "" if the type is unknown."""
+    text = re.sub(r"\b(const|static|struct|class|mutable)\b|[&*\s]", "", text)
+    found = re.fullmatch(r"(?:std::)?(?:unique|shared)_ptr<(.*)>", text)
+    if found:
+        return read_class(found[1].partition(",")[0])
+    name = re.sub(r"<.*", "", text, flags=re.S).rpartition("::")[2]
+    return "" if read_type(text) is UNKNOWN else name
+
+
 @dataclass(frozen=True)
 class Variable:
     kind: Kind = UNKNOWN
     value: Node | None = None  # what it is made of
     is_const: bool = False
+    of_class: str = ""  # if its type is known
 
 
 class Types:
@@ -115,7 +127,9 @@ class Types:
             rb"namespace\s+at\b", source.text))
         self.scopes: dict[int, dict[str, Variable]] = {}
         self.functions: dict[str, Kind] = {}
-        self.fields: dict[str, Kind] = {}
+        self.fields: dict[str, Variable] = {}  # of any class
+        self.classes: dict[str, dict[str, Variable]] = {}  # their fields
+        self.derived: set[str] = set()  # classes that have a base
         self.aliases: dict[str, Kind] = {}  # types that have another name
         text = source.text.decode(errors="replace")
         self.macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)", text))
@@ -124,6 +138,8 @@ class Types:
         for other in included:
             self.functions |= other.functions
             self.fields |= other.fields
+            self.classes |= other.classes
+            self.derived |= other.derived
             self.aliases |= other.aliases
             self.macros |= other.macros
             self.brings_old_headers |= other.brings_old_headers
@@ -150,6 +166,8 @@ class Types:
             self._declare_function(node, field(node, "declarator"))
         elif node.type == "for_range_loop":
             self._declare_loop(node)
+        elif node.type == "base_class_clause":
+            self.derived.add(self._class_around(node))
 
     def _scope_of(self, node: Node) -> dict[str, Variable]:
         for one in above(node):
@@ -163,9 +181,11 @@ class Types:
             return
         kind = self.read_type(type)
         for declarator in node.children_by_field_name("declarator"):
-            self._declare_one(node, kind, declarator)
+            self._declare_one(node, kind, declarator, read_class(
+                self.source.text_of(type)))
 
-    def _declare_one(self, node: Node, kind: Kind, declarator: Node) -> None:
+    def _declare_one(self, node: Node, kind: Kind, declarator: Node,
+                     of_class: str) -> None:
         value = None
         if declarator.type == "init_declarator":
             value, inner = field(declarator, "value"), field(declarator, "declarator")
@@ -198,12 +218,26 @@ class Types:
         if pointer:
             kind = OTHER
         name = self.source.text_of(declarator)
-        if node.type == "field_declaration":
-            known = self.fields.get(name, kind)
-            self.fields[name] = kind if known == kind else UNKNOWN
         is_const = any(c.type == "type_qualifier" and self.source.text_of(c) == "const"
                        for c in node.children)
-        scope[name] = Variable(kind, value, is_const)
+        scope[name] = Variable(kind, value, is_const, of_class)
+        if node.type == "field_declaration":
+            known = self.fields.get(name, scope[name])
+            self.fields[name] = scope[name] if known.kind == kind else Variable()
+            self.classes.setdefault(self._class_around(node), {})[name] = scope[name]
+
+    def _class_around(self, node: Node) -> str:
+        """Return the class whose declaration, or whose method, this is in."""
+        for one in above(node):
+            if one.type in ("struct_specifier", "class_specifier"):
+                name = field(one, "name")
+                return self.source.text_of(name) if name else ""
+            if one.type == "function_definition":
+                declarator = field(one, "declarator")
+                text = self.source.text_of(declarator) if declarator else ""
+                if found := re.match(r"[&*\s]*(?:\w+::)*(\w+)::~?\w+\s*\(", text):
+                    return found[1]
+        return ""
 
     def _declare_function(self, node: Node, declarator: Node | None) -> None:
         type = field(node, "type")
@@ -240,7 +274,28 @@ class Types:
         for one in above(name):
             if text in (scope := self.scopes.get(one.id, {})):
                 return scope[text]
-        return Variable()
+        around = self._class_around(name)
+        return self._find_field(around, text) if around else Variable()
+
+    def _find_field(self, of_class: str, name: str) -> Variable:
+        """Return a field of a class. It may be of any, if the class is unknown, or if a
+        base has the field."""
+        known = self.classes.get(of_class, {}).get(name)
+        if known is None and (not of_class or of_class in self.derived):
+            known = self.fields.get(name)
+        return known or Variable()
+
+    def _find_member(self, node: Node) -> Variable:
+        name, owner = field(node, "field"), field(node, "argument")
+        if name is None or owner is None:
+            return Variable()
+        around = self._class_around(node) if owner.type == "this" else \
+            self._variable_of(owner).of_class
+        return self._find_field(around, self.source.text_of(name))
+
+    def _variable_of(self, node: Node) -> Variable:
+        return self.find(node) if node.type == "identifier" else \
+            self._find_member(node) if node.type == "field_expression" else Variable()
 
     def is_mutable(self, node: Node) -> bool:
         """Return whether this is a variable that is not const, or the value of an
@@ -303,8 +358,7 @@ class Types:
             OTHER if kind == OTHER else UNKNOWN
 
     def _kind_of_field_expression(self, node: Node) -> Kind:
-        name = field(node, "field")
-        return self.fields.get(self.source.text_of(name)) if name else UNKNOWN
+        return self._find_member(node).kind
 
     def _kind_of_call_expression(self, node: Node) -> Kind:
         function, arguments = field(node, "function"), field(node, "arguments")
