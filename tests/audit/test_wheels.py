@@ -427,7 +427,10 @@ def test_one_bound_library_among_stable_ones(findings, stable, unstable, wheel):
 def test_a_wheel_of_python_alone_or_of_another_system(findings, wheel):
     found = findings(wheel({"one/__init__.py": b""}, "py3-none-any"))
     assert [(f.rule, f.level) for f in found] == [("not-read", "note")]
-    found = findings(wheel({"one/_C.pyd": b"MZ" + bytes(99)}, "cp310-abi3-win_amd64"))
+    found = findings(wheel({
+        "one/_C.pyd": b"MZ" + bytes(99),
+        "one/__init__.py": b"register_fake('one_ops::f')\ntorch.ops.one.f(x)"},
+        "cp310-abi3-win_amd64"))
     assert [(f.rule, f.level) for f in found] == [("not-read", "note")]
     assert "is a library of Windows" in found[0].text
     found = findings(wheel({"one/_C.so": b"\x7fELF" + bytes(99)}))

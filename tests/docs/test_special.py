@@ -195,6 +195,18 @@ def test_gradients_and_vmap(special, torch):
                        batch[:, :3])
 
 
+def test_a_function_above_the_op_is_what_torch_func_takes(special, torch):
+    def f(x):
+        return special.first(x, 2).sum()
+
+    x, wanted = torch.ones(4), [1, 1, 0, 0]
+    assert torch.func.grad(f)(x).tolist() == wanted
+    assert torch.func.jacrev(f)(x).tolist() == wanted
+    assert torch.vmap(torch.func.grad(f))(torch.ones(3, 4)).tolist() == 3 * [wanted]
+    with pytest.raises(RuntimeError, match="must override the setup_context"):
+        torch.func.grad(lambda x: special.ops.first(x, 2).sum())(x)
+
+
 @pytest.mark.inductor
 def test_exported_and_compiled_ahead_of_time(special, torch, tmp_path):
     class Model(torch.nn.Module):

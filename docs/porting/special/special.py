@@ -68,6 +68,23 @@ torch.library.register_autograd("special::first", _backward, setup_context=_setu
 #! [autograd]
 
 
+#! [functorch]
+class _First(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, n):  # without ctx: setup_context is for that
+        return ops.first(x, n)
+
+    setup_context = staticmethod(_setup)
+    backward = staticmethod(_backward)
+
+
+def first(x, n):
+    return _First.apply(x, n)
+#! [functorch]
+
+
 #! [vmap]
 @torch.library.register_vmap("special::first")
 def _(info, in_dims, x, n):

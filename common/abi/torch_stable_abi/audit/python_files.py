@@ -43,6 +43,8 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
     """`known` has the ops of the libraries, as far as all of a namespace show, and
     `named` what find_names finds. A namespace that is not known, but is like one of
     `near`, may be a slip."""
+    if subject.foreign:  # what is not read may define ops of any namespace
+        known, near = {}, []
     slips = {n: close[0] for n in _find_strangers(subject, named)
              if n not in known and (close := difflib.get_close_matches(
                  n, [*known, *near], 1, ALIKE))}
