@@ -29,6 +29,7 @@ from torch_stable_abi.port import porting, report  # noqa: E402
 
 RESULT = ROOT / "docs/results/port.json"
 COMMUNITY = "kernels-community"
+# torchvision's history is read from the fork of one who ported it, which is smaller.
 # A name, a clone, the commit and the folder; then the commit of the finished port, and
 # files of it that have another name there.
 EXTENSIONS = (
@@ -42,7 +43,13 @@ EXTENSIONS = (
     ("activation of vLLM", COMMUNITY, "2f7c4528^", "activation", "2f7c4528", {}),
     ("flash-attn2", COMMUNITY, "2d6ecf3c^", "flash-attn2", "2d6ecf3c", {}),
     ("flash-attn3 of vLLM", COMMUNITY, "092ae2b6^", "vllm-flash-attn3", "092ae2b6",
-     {"flash-attn/flash_api.cpp": "flash-attn/flash_api_stable.cpp"}))
+     {"flash-attn/flash_api.cpp": "flash-attn/flash_api_stable.cpp"}),
+    ("torchvision", "vision", "e50e24b6^", "torchvision/csrc", "c33b16a9",
+     {"io/image/common.cpp": "io/image/common_stable.cpp",
+      "io/image/common.h": "io/image/common_stable.h"}),
+    ("torchcodec", "torchcodec", "6f10da06^", "src/torchcodec/_core", "bdccc0b0", {}),
+    ("xformers", "xformers", "6d6e6f0a^", "xformers/csrc", "a6991050", {}),
+    ("torchao", "ao", "df0fde39^", "torchao/csrc/cuda", "aa9be683", {}))
 UNPORTED = re.compile(r"#\s*include\s*<(?:ATen|torch/library\.h)")
 SOURCES = r"\.(cpp|cc|cu|cuh|h|hpp)$"
 # Two releases on PyPI: what moved from csrc/ to csrc/libtorch_stable/ between them.
@@ -90,13 +97,13 @@ def speaks_of_torch(line: str) -> bool:
 def compare(one: report.Ported, finished: str) -> dict[str, int]:
     """Return how the lines that a finished port changed stand after `port`."""
     old = one.old.splitlines()
-    theirs = {number for number in lines_that_go(old, finished.splitlines())
-              if speaks_of_torch(old[number - 1])}
+    changed = lines_that_go(old, finished.splitlines())
+    theirs = {number for number in changed if speaks_of_torch(old[number - 1])}
     ours = lines_that_go(old, one.new.splitlines())
     named = {finding.line for finding in one.findings if finding.kind in report.LEFT}
     return {"changed": len(theirs), "done": len(theirs & ours - named),
             "named": len(theirs & named),
-            "needless": len(named - theirs), "left": len(named)}
+            "needless": len(named - changed), "left": len(named)}
 
 
 def measure(name: str, clone: Path, commit: str, path: str, finished: str = "",

@@ -69,7 +69,8 @@ using opmath_type = std::conditional_t<
 
 
 _SPEAKS_OF_TORCH = re.compile(
-    r"\b(at|c10|torch)::\w+|\b(TORCH|AT|C10)_\w+|(\.|->)[a-z]\w*(?=\s*[<(])")
+    r"\b(at|c10|torch)::\w+|\bTensor\b|\b(TORCH|AT|C10)_\w+|"
+    r"(\.|->)[a-z]\w*(?=\s*[<(])")
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,9 @@ class Rewriter:
         if node.type == "declaration":
             self._look_at_borrowing(node)
         if is_error(node) and not self.in_error:
-            self._name(node, UNKNOWN, "the parser does not know this code; names in it "
-                       "are rewritten, nothing else")
+            if _SPEAKS_OF_TORCH.search(self.source.text_of(node)):
+                self._name(node, UNKNOWN, "the parser does not know this code; names in "
+                           "it are rewritten, nothing else")
             self.in_error = True
             text = self._emit_children(node) if node.type == "ERROR" else \
                 self.source.text_of(node)
