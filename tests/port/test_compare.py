@@ -64,6 +64,7 @@ CASES = """
 import torch
 
 def case_zeros(ops): return ops.both.twice, torch.zeros(3)
+def case_meta(ops): return ops.both.twice, torch.zeros(3, device="meta")
 def case_values(ops): return ops.both.twice, torch.arange(3.0)
 def case_error(ops): return ops.both.twice, torch.tensor(1.0)
 def case_alias(ops): return ops.both.view, torch.ones(3)
@@ -100,7 +101,7 @@ def test_what_differs(folder):
                    "json")
     assert done.returncode == 1, done.stderr
     cases = json.loads(done.stdout)["cases"]
-    assert cases["zeros"] == cases["place"] == []
+    assert cases["zeros"] == cases["meta"] == cases["place"] == []
     assert cases["values"] == [
         "the result: 2 of 3 values differ, by 1 at most"]
     assert cases["error"][0].endswith("no scalar")
@@ -116,7 +117,7 @@ def test_what_differs(folder):
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout
-    assert "9 the same, 1 differ" in done.stdout  # the wrong case
+    assert "10 the same, 1 differ" in done.stdout  # the wrong case
 
 
 def test_chapter_09_before_and_after_its_port(request, folder):

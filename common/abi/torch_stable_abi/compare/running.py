@@ -56,8 +56,9 @@ def find_tensors(value: object, place: str) -> Iterator[tuple[str, torch.Tensor]
 def describe(value: object) -> object:
     """Return a value as it is saved: tensors as copies, with their strides."""
     if isinstance(value, torch.Tensor):
-        return {"tensor": value.detach().cpu().clone(), "strides": value.stride(),
-                "device": value.device.type}
+        copy = torch.zeros((), dtype=value.dtype).expand(value.shape) if value.is_meta \
+            else value.detach().cpu().clone()
+        return {"tensor": copy, "strides": value.stride(), "device": value.device.type}
     if isinstance(value, dict):
         return {key: describe(one) for key, one in value.items()}
     if isinstance(value, (tuple, list)):
