@@ -130,8 +130,8 @@ class Rewriter:
             self._look_at_borrowing(node)
         if is_error(node) and not self.in_error:
             if _SPEAKS_OF_TORCH.search(self.source.text_of(node)):
-                self._name(node, UNKNOWN, "the parser does not know this code; names in "
-                           "it are rewritten, nothing else")
+                self._name(node, UNKNOWN, "the parser does not know this code; names "
+                           "in it are rewritten, nothing else")
             self.in_error = True
             text = self._emit_children(node) if node.type == "ERROR" else \
                 self.source.text_of(node)
