@@ -131,6 +131,7 @@ class Types:
         self.classes: dict[str, dict[str, Variable]] = {}  # their fields
         self.derived: set[str] = set()  # classes that have a base
         self.aliases: dict[str, Kind] = {}  # types that have another name
+        self.other_names: dict[str, str] = {}  # {that name: the class}
         text = source.text.decode(errors="replace")
         self.macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)", text))
         self.brings_old_headers: bool = any(map(OLD_HEADER.match, re.findall(
@@ -141,6 +142,7 @@ class Types:
             self.classes |= other.classes
             self.derived |= other.derived
             self.aliases |= other.aliases
+            self.other_names |= other.other_names
             self.macros |= other.macros
             self.brings_old_headers |= other.brings_old_headers
         for node in walk(source.root):
@@ -159,9 +161,11 @@ class Types:
             self._declare(node)
         elif node.type in ("alias_declaration", "type_definition"):
             name = field(node, "name") or field(node, "declarator")
-            if name is not None:
-                self.aliases[self.source.text_of(name)] = self.read_type(
-                    field(node, "type"))
+            type = field(node, "type")
+            if name is not None and type is not None:
+                short = self.source.text_of(name)
+                self.aliases[short] = self.read_type(type)
+                self.other_names[short] = read_class(self.source.text_of(type))
         elif node.type == "function_definition":
             self._declare_function(node, field(node, "declarator"))
         elif node.type == "for_range_loop":
@@ -230,7 +234,8 @@ class Types:
         """Return the class whose declaration, or whose method, this is in."""
         for one in above(node):
             if one.type in ("struct_specifier", "class_specifier"):
-                name = field(one, "name")
+                name = field(one, "name") or one.parent and (
+                    field(one.parent, "declarator"))  # typedef struct { ... } name;
                 return self.source.text_of(name) if name else ""
             if one.type == "function_definition":
                 declarator = field(one, "declarator")
@@ -280,6 +285,8 @@ class Types:
     def _find_field(self, of_class: str, name: str) -> Variable:
         """Return a field of a class. It may be of any, if the class is unknown, or if a
         base has the field."""
+        if of_class not in self.classes:
+            of_class = self.other_names.get(of_class, of_class)
         known = self.classes.get(of_class, {}).get(name)
         if known is None and (not of_class or of_class in self.derived):
             known = self.fields.get(name)
