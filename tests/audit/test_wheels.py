@@ -1,5 +1,7 @@
 """./workbook audit, on wheels and Hub variants that are right, or have one fault."""
 
+import base64
+import json
 import shutil
 import zipfile
 
@@ -288,6 +290,50 @@ def test_modules_that_python_imports(findings, stable, wheel, file, code, missin
                 [f"{missing}, which is not here"] if missing else [])
 
 
+def test_a_folder_that_hides_a_library(findings, stable, wheel):
+    for name, hidden in (("_C/__init__.py", 1), ("_C/__init__.pyi", 0)):
+        found = findings(wheel({"one/_C.abi3.so": stable.read_bytes(),
+                                "one/__init__.py": b"", f"one/{name}": b""}))
+        assert len([f for f in found if f.rule == "imports-no-module"]) == hidden
+
+
+@pytest.mark.parametrize("code, early", [
+    ("from . import _C", 1), ("import os\nfrom .two import f", 1),
+    ("import torch\nfrom . import _C", 0), ("import numpy\nfrom . import _C", 0),
+    ("from .three import f\nfrom . import _C", 0),
+    ("try:\n  import torch\nfinally: pass\nfrom . import _C", 0)])
+def test_a_library_that_is_imported_before_torch(findings, stable, wheel, code, early):
+    files = {"one/_C.abi3.so": stable.read_bytes(), "one/__init__.py": code.encode(),
+             "one/two.py": b"from . import _C", "one/three.py": b"import torch"}
+    found = [f.text for f in findings(wheel(files)) if f.rule == "before-torch"]
+    assert len(found) == early and all("_C.abi3.so, which needs" in t for t in found)
+
+
+@pytest.mark.parametrize("code, lacks", [
+    ("__all__ = ['f', 'g']\ndef f(): pass", ["g"]), ("__all__ = ['sub']", []),
+    ("from os import path as p\n__all__ = ('p', 'path')", ["path"]),
+    ("from os import *\n__all__ = ['walk']", []), ("__all__ = ['f']\nf = 1", [])])
+def test_names_of_all(findings, stable, wheel, code, lacks):
+    files = {"one/libone.so": stable.read_bytes(), "one/__init__.py": code.encode(),
+             "one/sub.py": b""}
+    found = [f.text for f in findings(wheel(files)) if f.rule == "all-names-nothing"]
+    assert len(found) == len(lacks) and all(
+        f"one/__init__.py has {name!r} in __all__, and no such name" in text
+        for name, text in zip(lacks, found))
+
+
+@pytest.mark.parametrize("changed, rule, said", [
+    ({"metadata": "Metadata-Version: 2.1\nName: one\nVersion: 1.0\n"
+      "License-Expression: MIT\n"}, "wheel-metadata", "METADATA has License-Expr"),
+    ({"requires": "torch==2.13.0+cpu"}, "torch-requirement", "a version with a + is"),
+    ({"library": {"tests/__init__.py": b""}}, "wheel-metadata", "has a package tests")])
+def test_what_an_index_refuses_or_another_wheel_has(findings, stable, wheel, changed,
+                                                    rule, said):
+    files = {"one/libone.so": stable.read_bytes(), **changed.pop("library", {})}
+    assert any(f.rule == rule and f.level == "warn" and said in f.text
+               for f in findings(wheel(files, **changed)))
+
+
 def test_a_package_with_its_module_beside_it(findings, module, wheel):
     files = {"_C.abi3.so": module.read_bytes()}
     for code, missing in (("import _C", []), ("from . import _C", ["._C"])):
@@ -393,13 +439,48 @@ BACKWARD = "def b(ctx, g):\n  {}\nregister_autograd('audited::more.int', b)"
     (BACKWARD.format("return g, None, g"), "py:3: b returns 3 gradients, one for each "
                                            "of 2 arguments is wanted: more"),
     (BACKWARD.format("return g, None, None"), ""), (BACKWARD.format("return *g,"), ""),
-    (BACKWARD.format("return g\n  def other(): return g,"), "")])
+    (BACKWARD.format("return g\n  def other(): return g,"), ""),
+    ("def s(ctx, inputs, out): pass\ndef b(ctx, g): return g\n"
+     "register_autograd('audited::twice', b, setup_context=s)",
+     "py:2: s does not take output, by whose name it gets that: twice("),
+    ("def s(ctx, inputs, output): pass\ndef b(ctx, g): return g\n"
+     "register_autograd('audited::twice', b, setup_context=s)", ""),
+    ("y = torch.ops.audited.more.out(x, out=z)", ""),  # another overload returns
+    ])
 def test_ops_that_python_uses(findings, three_ops, wheel, code, said):
     files = {"one/libone.so": three_ops.read_bytes(),
              "one/__init__.py": f"import torch\n{code}\n".encode()}
     found = [f.text for f in findings(wheel(files)) if f.rule == "calls-no-op"]
     assert len(found) == bool(said) and "".join(found).startswith(
         f"one/__init__.{said}" if said else ""), found
+
+
+@pytest.fixture(scope="session")
+def writing_ops(build):
+    return build(STABLE.replace("-> Tensor\"); }", """-> Tensor");
+      m.def("fill_(Tensor x) -> Tensor");
+      m.def("into(Tensor x, Tensor(a!) out) -> ()"); }"""))
+
+
+@pytest.mark.parametrize("code, rule, said", [
+    ("", "in-place-name", "has a schema that does not say so: fill_(Tensor x)"),
+    ("torch.library.register_autograd('audited::into', b)", "refused-by-torch",
+     "py:2: register_autograd takes no op that writes to an argument: into("),
+    ("torch.library.register_kernel('audited::twice', ['cpu', 'gpu'], f)",
+     "refused-by-torch", "py:2: register_kernel knows no device 'gpu'. Is cuda meant?"),
+    ("torch.library.register_kernel('audited::twice', 'cuda', f)",
+     "refused-by-torch", ""),
+    ("y = torch.ops.audited.into(x, z)", "calls-no-op",
+     "py:2 takes what torch.ops.audited.into returns, which is None: into("),
+    ("torch.ops.audited.into(x, z)", "calls-no-op", ""),
+    ("L = torch.library.Library('audited', 'DEF')", "defined-twice",
+     'Library("audited", "DEF") in one/__init__.py opens the namespace a second'),
+    ("L = torch.library.Library('audited', 'FRAGMENT')", "defined-twice", "")])
+def test_what_python_adds_to_ops(findings, writing_ops, wheel, code, rule, said):
+    found = [f.text for f in findings(wheel({
+        "one/libone.so": writing_ops.read_bytes(),
+        "one/__init__.py": f"import torch\n{code}\n".encode()})) if f.rule == rule]
+    assert said in "".join(found) and len(found) == bool(said)
 
 
 @pytest.mark.parametrize("namespace, said", [("one", 1), ("torchvision", 0)])
@@ -575,12 +656,34 @@ def test_the_namespace_in_the_python_of_a_variant(findings, variant):
     ("_ops.py", '# register_fake("one::twice")', ""),
     ("layers.py", "class A(nn.Module):\n  def __init__(self): pass",
      "layers.py:2: A has a constructor, so that kernelize refuses it"),
-    ("layers.py", "class A(nn.Module):\n  def forward(self, x): return x", "")])
+    ("layers.py", "class A(nn.Module):\n  def forward(self, x): return x\n"
+     "  def inner(self): pass", "layers.py:3: A has inner, which nn.Module has not"),
+    ("layers.py", "class A(nn.Module):\n  can_torch_compile = True\n"
+     "  def forward(self, x): return x\n  def extra_repr(self): return ''", ""),
+    ("__init__.py", "from ._ops import ops", "no file imports layers.py: the loader")])
 def test_python_of_a_variant(findings, variant, file, code, said):
-    path = variant(change=lambda files, metadata: files.update({file: code.encode()}))
+    path = variant(change=lambda files, metadata: files.update({
+        "layers.py": b"", "__init__.py": b"from . import layers\nfrom ._ops import ops",
+        file: code.encode()}))
     found = [f.text for f in findings(path) if f.rule in (
         "namespace-of-the-hub", "variant-layer")]
     assert (said in "".join(found)) if said else found == []
+
+
+def test_a_library_in_a_variant_for_every_machine(findings, variant):
+    assert any(f.rule == "variant-machine" and "torch-cpu is for every machine, and "
+               "holds" in f.text for f in findings(variant("torch-cpu")))
+
+
+def test_a_digest_in_hex(findings, variant):
+    def spell(folder):
+        file = folder / "metadata.json"
+        said = json.loads(file.read_text())
+        said["digest"]["files"] = {n: base64.b64decode(sum).hex() for n, sum
+                                   in said["digest"]["files"].items()}
+        file.write_text(json.dumps(said))
+    assert any(f.rule == "variant-digest" and "has its hash in hex, where the loader "
+               "wants base64" in f.text for f in findings(variant(after=spell)))
 
 
 def test_a_repository_is_its_variants(findings, variant, workbook):

@@ -8,7 +8,7 @@ import sys
 from torch_stable_abi.audit.elf import MACHINES, Library
 from torch_stable_abi.audit.findings import FAIL, OK, WARN, Report, names
 from torch_stable_abi.audit.platforms import find_policy
-from torch_stable_abi.audit.python_files import find_modules, read_imports
+from torch_stable_abi.audit.python_files import check_all, find_modules, read_imports
 from torch_stable_abi.audit.subject import VARIANT, Subject
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -20,6 +20,17 @@ BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 DEPENDS = {"einops": ("einops", ""), "helion": ("helion", ""),
            "tvm-ffi": ("tvm_ffi", ""), "nvidia-cutlass-dsl": ("cutlass", "cuda"),
            "onednn": ("onednn", "xpu"), "nki": ("nki", "neuron")}
+# What nn.Module has without an underscore in front, and the loader's two flags.
+OF_MODULES = set("""add_module apply bfloat16 buffers call_super_init children compile
+cpu cuda double dump_patches eval extra_repr float forward get_buffer get_extra_state
+get_parameter get_submodule half ipu load_state_dict modules mtia named_buffers
+named_children named_modules named_parameters parameters register_backward_hook
+register_buffer register_forward_hook register_forward_pre_hook
+register_full_backward_hook register_full_backward_pre_hook register_module
+register_load_state_dict_post_hook register_load_state_dict_pre_hook register_parameter
+register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
+set_extra_state set_submodule share_memory state_dict to to_empty train type xpu
+zero_grad has_backward can_torch_compile""".split())
 NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 PYTHON_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NEWEST_MANYLINUX, NEWEST_PYTHON = (2, 28), (3, 9)
@@ -45,6 +56,9 @@ def check_variant(subject: Subject, reports: list[Report], floor: str | None,
         if wrong:
             report.add("variant-machine", FAIL,
                        f"says {name['machine']}, and holds {names(wrong)}")
+    elif name and subject.libraries and "linux" not in subject.variant:
+        report.add("variant-machine", FAIL, f"{subject.variant} is for every machine, "
+                   f"and holds {subject.libraries[0].name}")
     if subject.libraries:
         _check_platform(subject, reports, report)
         _check_module(subject, report)
@@ -99,8 +113,9 @@ def _check_digest(subject: Subject, digest, report: Report) -> None:
         return
     there = {name: base64.b64encode(sum).decode() for name, sum in subject.sums.items()
              if name not in ("metadata.json", "metadata.json.sigstore")}
-    wrong = [f"{n} is another one" for n in files
-             if n in there and files[n] != there[n]]
+    wrong = [f"{n} has its hash in hex, where the loader wants base64"
+             if files[n] == subject.sums[n].hex() else f"{n} is another one"
+             for n in files if n in there and files[n] != there[n]]
     wrong += [f"{n} is not here" for n in files if n not in there]
     wrong += [f"it does not have {n}" for n in there if n not in files]
     if wrong:
@@ -203,6 +218,11 @@ def _check_imports(subject: Subject, report: Report) -> None:
         report.add("variant-imports", FAIL, "there is no __init__.py, and none in "
                    f"{_package(subject)}/")
     there = find_modules(subject)
+    layers = [n for n in subject.python if re.fullmatch(r"(\w+/)?layers(\.py|/.*)", n)]
+    whole = "".join(text for n, text in subject.python.items() if n not in layers)
+    if layers and "layers" not in whole and "import *" not in whole:
+        report.add("variant-layer", WARN, f"no file imports {layers[0]}: the loader "
+                   "looks for layers in what __init__.py imports")
     for name, text in sorted(subject.python.items()):
         try:
             tree = ast.parse(text)
@@ -212,6 +232,7 @@ def _check_imports(subject: Subject, report: Report) -> None:
             continue
         if re.fullmatch(r"(.*/)?layers(\.py|/.*)", name):
             _check_layers(name, tree, report)
+        check_all(name, tree, subject, report)
         for _, line, module in read_imports(name, subject, there):
             if module:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
@@ -228,7 +249,8 @@ def _check_imports(subject: Subject, report: Report) -> None:
 
 
 def _check_layers(file: str, tree: ast.Module, report: Report) -> None:
-    """Warn of a layer with a constructor, which the loader puts into no model."""
+    """Warn of a layer with a constructor, or with a member that nn.Module has not: the
+    loader puts it into no model."""
     layers = [n for n in tree.body if isinstance(n, ast.ClassDef) and any(
         ast.unparse(base) in ("nn.Module", "torch.nn.Module", "Module")
         for base in n.bases)]
@@ -237,6 +259,15 @@ def _check_layers(file: str, tree: ast.Module, report: Report) -> None:
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 report.add("variant-layer", WARN, f"{file}:{node.lineno}: {layer.name} "
                            "has a constructor, so that kernelize refuses it")
+            own = [node.name] if isinstance(node, ast.FunctionDef) else \
+                [t.id for t in node.targets if isinstance(t, ast.Name)] \
+                if isinstance(node, ast.Assign) else []
+            for name in own:
+                if not name.startswith("__") and not layer.name.startswith("_") and \
+                        name not in OF_MODULES:
+                    report.add("variant-layer", WARN, f"{file}:{node.lineno}: "
+                               f"{layer.name} has {name}, which nn.Module has not, so "
+                               "that kernelize refuses it")
 
 
 def _find_imports(tree: ast.AST):

@@ -45,7 +45,9 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
         relative = [p for p in strange if not p.startswith("/")]
         report.add("rpath", FAIL if subject.variant else WARN,
                    f"RPATH {names(p or repr(p) for p in relative)} is sought in the "
-                   "current folder: write $ORIGIN before it" if relative else
+                   "current folder: " + ("leave the backslash out" if any(
+                       p.startswith("\\$") for p in relative)
+                       else "write $ORIGIN before it") if relative else
                    f"RPATH of the machine that built it: {names(strange)}"
                    if strange else "has an RPATH, which the Hub refuses: "
                    + names(library.rpath))

@@ -76,6 +76,12 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
         report.add("dropped-by-compile", WARN, "torch.compile leaves out each call of "
                    "an op that, by its schema, returns nothing and writes to nothing: "
                    f"{dropped[0]}. Tensor(a!) marks what is written to", dropped)
+    if unmarked := [text for text in right if "!" not in text and
+                    re.match(r"(\w+::)?\w*[a-z0-9]_[.(]", text)]:
+        report.add("in-place-name", WARN, "an op that writes to an argument, by its "
+                   f"name, has a schema that does not say so: {unmarked[0]}. Compiled "
+                   "code then reads old values. Tensor(a!) marks what is written to",
+                   unmarked)
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
                    " the headers of 2.10 do not expand it in STABLE_TORCH_LIBRARY")

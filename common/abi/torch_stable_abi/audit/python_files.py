@@ -1,4 +1,4 @@
-"""Checks what the Python files of a subject ask of its modules, libraries and ops."""
+"""Checks what the Python files of a subject ask of its modules and libraries."""
 
 import ast
 import contextlib
@@ -7,12 +7,18 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
 from torch_stable_abi.audit.ops import TORCHS
+from torch_stable_abi.audit.python_ops import (
+    OF_TORCH,
+    Schemas,
+    ask_for,
+    check_functions,
+    check_order,
+    check_uses,
+)
 from torch_stable_abi.audit.subject import Subject, Wheel
-from torch_stable_abi.schemas import schema
 
 # An import at the start of a line, so that no `try`, `if` or function has it.
 IMPORT = re.compile(
@@ -21,21 +27,13 @@ IMPORT = re.compile(
 SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
 # Folders of a wheel whose contents pip puts beside the others.
 UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
-# Members of torch.ops that are no namespaces, and of an op that are no overloads.
-LOADING = ("load_library", "loaded_libraries", "import_module")
-OF_TORCH = {*TORCHS, "prim", "higher_order", "inductor"}
-OF_OP = ("op", "overloads")
 # How Python adds to an op that is defined.
 ADDING = r"\bregister_(?:fake|autograd|kernel|vmap)\(\s*[\"'](\w+)::(\w+)"
-# Those to which a function is given that takes what the schema says.
-TAKING = ("register_fake", "register_kernel", "impl_abstract")
 # Packages that have one name for pip and for Python, and that torch does not require.
 SAME_NAME = {"einops", "numpy", "packaging", "pandas", "psutil", "pydantic", "requests",
              "safetensors", "scipy", "tqdm", "transformers"}
 UNREADABLE = SyntaxError, ValueError, RecursionError, MemoryError  # for ast
 ALIKE = 0.8  # from here on one name may be meant for another; 1 is the same
-
-Schemas = dict[str, dict[str, list[str]]]  # {namespace: {op: those of its overloads}}
 
 
 def check_python_files(subject: Subject, known: Schemas, named: set[str],
@@ -43,7 +41,7 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
     """`known` has the ops of the libraries, as far as all of a namespace show, and
     `named` what find_names finds. A namespace that is not known, but is like one of
     `near`, may be a slip."""
-    if subject.foreign:  # what is not read may define ops of any namespace
+    if subject.foreign or subject.damaged:  # which may define ops of any namespace
         known, near = {}, []
     slips = {n: close[0] for n in _find_strangers(subject, named)
              if n not in known and (close := difflib.get_close_matches(
@@ -59,7 +57,7 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
             elif namespace in slips:
                 report.add("calls-no-op", WARN, f"{file} adds to {namespace}::{name}, "
                            f"where no library here defines an op"
-                           + _ask(namespace, slips))
+                           + ask_for(namespace, slips))
             if subject.id and namespace not in {*OF_TORCH, subject.id}:
                 report.add("namespace-of-the-hub", FAIL, f"{file} adds to {namespace}::"
                            f"{name}, and metadata.json has the id {subject.id}")
@@ -72,9 +70,9 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
                 tree = ast.parse(text)
                 if loads:
                     _check_loads(subject, file, tree, report)
-                    _check_order(file, tree, known, report)
-                _check_uses(subject, file, tree, known, slips, report)
-                _check_functions(file, tree, known, report)
+                    check_order(file, tree, known, report)
+                check_uses(subject, file, tree, known, slips, report)
+                check_functions(file, tree, known, report)
 
 
 def find_names(subject: Subject) -> set[str]:
@@ -92,10 +90,6 @@ def _find_strangers(subject: Subject, named: set[str]) -> set[str]:
         for namespace, _ in re.findall(ADDING, text))}
     return {n for n in used - named - {*TORCHS}
             if not any(n in library.strings for library in subject.libraries)}
-
-
-def _ask(namespace: str, slips: dict[str, str]) -> str:
-    return "" if slips[namespace] == namespace else f". Is {slips[namespace]} meant?"
 
 
 # --- modules and libraries ----------------------------------------------------------
@@ -163,11 +157,19 @@ def _check_imports(subject: Subject, report: Report) -> None:
     """Follow what the packages with libraries import as soon as they are imported
     themselves: a file that nothing imports, such as a test, may ask for anything."""
     there = find_modules(subject)
+    for place in sorted(place for place, is_library in there.items() if is_library):
+        if f"{place}/__init__.py" in subject.python:
+            report.add("imports-no-module", FAIL, f"{place}/__init__.py hides the "
+                       "library of the same name: Python imports the folder")
     tops = {lib.name.partition("/")[0] for lib in subject.libraries}
     if subject.wheel and any("/" not in lib.name for lib in subject.libraries):
         tops.add(subject.wheel.name.replace("-", "_"))  # which has a module beside it
     files = sorted(f"{top}/__init__.py" for top in tops)
     seen, asked = {*files}, set[str]()
+    for file in files:
+        if early := _find_early_library(file, subject, there, set()):
+            report.add("before-torch", WARN, f"{early}, which needs libtorch, and "
+                       "nothing before has imported torch: that loads libtorch")
     for file in files:
         _check_source(file, subject, asked, report)
         for place, line, missing in read_imports(file, subject, there):
@@ -177,6 +179,69 @@ def _check_imports(subject: Subject, report: Report) -> None:
             new = {f"{place}.py", f"{place}/__init__.py"} & subject.python.keys() - seen
             files += sorted(new)
             seen |= new
+
+
+def _find_early_library(file: str, subject: Subject, there: dict[str, bool],
+                        seen: set[str]) -> str | None:
+    """Return the import of a library that uses libtorch, if a file of Python, and what
+    it imports of its own package, comes to it before torch; "" if nothing is imported
+    that may bring torch, None if something is, or may be."""
+    try:
+        tree = ast.parse(subject.python.get(file, ""))
+    except UNREADABLE:
+        return None
+    seen.add(file)
+    own = UNPACKED.sub("", file).partition("/")[0]
+    at: dict[int, list[str]] = {}
+    for place, line, _ in read_imports(file, subject, there):
+        at.setdefault(line, []).append(place)
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) or isinstance(
+                node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Constant):
+            continue
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            return None
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else \
+            [node.module or ""] if not node.level else [own]
+        tops = {name.partition(".")[0] for name in names}
+        if tops - {own, *sys.stdlib_module_names}:
+            return None
+        for place in at.get(node.lineno, []):
+            library = next((lib for lib in subject.libraries if there.get(place) and
+                            SUFFIX.sub("", UNPACKED.sub("", lib.name)) == place), None)
+            if library:
+                return f"{file}:{node.lineno} imports {library.name}" if any(
+                    re.match(r"lib(torch|c10)", name) for name in library.needed) and \
+                    not any("torch" in path for path in library.rpath) else None
+            for inner in {f"{place}.py", f"{place}/__init__.py"} & \
+                    subject.python.keys() - seen:
+                found = _find_early_library(inner, subject, there, seen)
+                if found != "":
+                    return found
+    return ""
+
+
+def check_all(file: str, tree: ast.Module, subject: Subject, report: Report) -> None:
+    """Warn of a name in __all__ that the module does not have."""
+    text, folder = subject.python[file], posixpath.dirname(file)
+    if re.search(r"__getattr__|(globals|vars|exec|eval)\(|\bimport \*", text):
+        return
+    said = next((node.value for node in tree.body if isinstance(node, ast.Assign) and
+                 ast.unparse(node.targets[0]) == "__all__"), None)
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)
+             and not isinstance(node.ctx, ast.Load)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {(a.asname or a.name).partition(".")[0] for a in node.names}
+    for one in said.elts if isinstance(said, (ast.List, ast.Tuple)) else []:
+        name = str(one.value) if isinstance(one, ast.Constant) else ""
+        if name and name not in bound and not any(
+                other.startswith((f"{folder}/{name}.", f"{folder}/{name}/"))
+                for other in subject.sums):
+            report.add("all-names-nothing", WARN, f"{file} has {name!r} in __all__, "
+                       "and no such name: import * fails")
 
 
 def _check_source(file: str, subject: Subject, asked: set[str], report: Report
@@ -199,6 +264,7 @@ def _check_source(file: str, subject: Subject, asked: set[str], report: Report
         return
     except UNREADABLE:
         return
+    check_all(file, tree, subject, report)
     required = {re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0].lower()
                 for line in subject.wheel.metadata.get_all("Requires-Dist", [])}
     for node in tree.body:  # one in a function, a try or an if may be done without
@@ -275,193 +341,3 @@ def _find_places(expression: str) -> list[str]:
             place = posixpath.normpath(place if whole else place.lstrip("/"))
             places.append(re.sub(r"^(\.\./)+", "", place))
     return places
-
-
-# --- ops ----------------------------------------------------------------------------
-
-
-def _check_order(file: str, tree: ast.Module, known: Schemas, report: Report) -> None:
-    """Warn of an op that a file uses, as it is imported, above the line that loads its
-    library. Where an import stands before, that may have loaded it."""
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        inner = list(ast.walk(node))
-        if isinstance(node, ast.ImportFrom) and node.level or any(
-                isinstance(n, ast.Attribute) and n.attr == "load_library"
-                for n in inner):
-            return
-        if any(isinstance(n, (ast.Lambda, ast.Try, ast.If)) for n in inner):
-            continue
-        for use in _find_uses(node):
-            if use.names[0] in known and use.names[1:]:
-                report.add("calls-no-op", WARN, f"{file}:{use.line} uses torch.ops."
-                           f"{'.'.join(use.names[:2])} before the line that loads a "
-                           "library")
-
-
-@dataclass
-class Use:
-    """A place where Python names torch.ops.NAMESPACE.NAME.OVERLOAD."""
-    names: list[str]
-    line: int
-    call: ast.Call | None = None
-
-
-def _find_uses(tree: ast.AST) -> list[Use]:
-    calls = {id(n.func): n for n in ast.walk(tree) if isinstance(n, ast.Call)}
-    roots = {"torch": ["torch"], **_find_aliases(tree)}
-    found: dict[tuple[int, int], Use] = {}
-    for node in ast.walk(tree):
-        parts = _read_chain(node, roots)
-        if isinstance(node, ast.Attribute) and parts[:2] == ["torch", "ops"] and \
-                parts[2:] and parts[2] not in LOADING:
-            where = (node.lineno, node.col_offset)
-            if where not in found or len(parts) > len(found[where].names) + 2:
-                found[where] = Use(parts[2:], node.lineno, calls.get(id(node)))
-    return [use for _, use in sorted(found.items())]
-
-
-def _read_chain(node: ast.AST, roots: dict[str, list[str]]) -> list[str]:
-    """Return the names of torch.ops.one, or [] for another expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.insert(0, node.attr)
-        node = node.value
-    return [*roots[node.id], *parts] if isinstance(node, ast.Name) and \
-        node.id in roots else []
-
-
-def _find_aliases(tree: ast.AST) -> dict[str, list[str]]:
-    """Return what names stand for that a file gives a value once, as by ops =
-    torch.ops.one."""
-    given = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)
-             and not isinstance(n.ctx, ast.Load)]
-    given += [n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)]
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and \
-                given.count(node.targets[0].id) == 1:
-            chain = _read_chain(node.value, {"torch": ["torch"]})
-            if chain[1:2] == ["ops"]:
-                found[node.targets[0].id] = chain
-    return found
-
-
-def _check_uses(subject: Subject, file: str, tree: ast.AST, known: Schemas,
-                slips: dict[str, str], report: Report) -> None:
-    for use in _find_uses(tree):
-        namespace = use.names[0]
-        where = f"{file}:{use.line} uses torch.ops.{namespace}"
-        if fault := _find_fault(use, known):
-            report.add("calls-no-op", WARN, f"{where}.{fault}")
-        elif namespace in slips:
-            report.add("calls-no-op", WARN, f"{where}, where no library here "
-                       f"defines an op{_ask(namespace, slips)}")
-        if subject.id and namespace not in {*OF_TORCH, subject.id}:
-            report.add("namespace-of-the-hub", FAIL, f"{where}, and metadata.json has "
-                       f"the id {subject.id}")
-
-
-def _find_fault(use: Use, known: Schemas) -> str:
-    """Return what is wrong with a use of an op that is known, or ""."""
-    namespace, name, overload, *more = [*use.names, "", ""]
-    if namespace not in known or name in ("", "name"):  # a namespace has a name
-        return ""
-    if name not in known[namespace]:
-        return f"{name}, which no library here defines"
-    schemas = known[namespace][name]
-    if overload and overload not in OF_OP and not overload.startswith("_"):
-        own = [s for s in schemas if _overload(s) == overload]
-        if not own:
-            return f"{name}.{overload}, an overload that no library here defines"
-        schemas = own
-    elif overload:
-        return ""
-    call = use.call
-    if call is None or more[:-2] or any(isinstance(a, ast.Starred) for a in call.args) \
-            or not all(k.arg for k in call.keywords):
-        return ""
-    faults = [schema.find_misfit(text, len(call.args),
-                                 {str(k.arg) for k in call.keywords})
-              for text in schemas]
-    return f"{name} with {faults[0]}" if all(faults) else ""
-
-
-def _overload(text: str) -> str:
-    return schema.name_of(text).partition(".")[2].strip() or "default"
-
-
-def _check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) -> None:
-    """Check the functions that Python adds to ops against the schemas of these."""
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    for function in functions:
-        # Another decorator may change what the function takes.
-        for given in function.decorator_list[:len(function.decorator_list) == 1]:
-            if not (isinstance(given, ast.Call) and given.args and
-                    ast.unparse(given.func).rpartition(".")[2] in TAKING and
-                    isinstance(given.args[0], ast.Constant)):
-                continue
-            name = str(given.args[0].value)
-            for text in _find_schemas(name, known):
-                if fault := _find_misfit_of(function.args, text):
-                    report.add("calls-no-op", WARN, f"{file}:{function.lineno} adds to "
-                               f"{name} a function {fault}: {text}")
-    of_name = {f.name: f for f in functions}
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and len(node.args) > 1 and
-                ast.unparse(node.func).endswith("register_autograd") and
-                isinstance(node.args[0], ast.Constant) and
-                isinstance(node.args[1], ast.Name) and node.args[1].id in of_name):
-            continue
-        function = of_name[node.args[1].id]
-        for text in _find_schemas(str(node.args[0].value), known):
-            for line, fault in _find_wrong_gradients(function, text):
-                report.add("calls-no-op", WARN, f"{file}:{line}: {function.name} "
-                           f"returns {fault}: {text}")
-
-
-def _find_schemas(name: str, known: Schemas) -> list[str]:
-    """Return the schema of an op and overload, such as "ns::op.out", if it is known."""
-    found = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", name)
-    return [text for text in known.get(found[1], {}).get(found[2], [])
-            if _overload(text) == (found[3] or "default")
-            and not schema.find_fault(text) and "..." not in text] if found else []
-
-
-def _find_wrong_gradients(backward: ast.FunctionDef, text: str
-                          ) -> Iterator[tuple[int, str]]:
-    """Return the lines where a backward function returns fewer gradients than the op
-    has arguments by place, or more, and what is wrong. What is no tuple as it stands
-    there is not judged."""
-    wanted = len(schema.split_at_star(text)[0])
-    inner = {node for other in ast.walk(backward)
-             if isinstance(other, ast.FunctionDef) and other is not backward
-             for node in ast.walk(other)}
-    for node in ast.walk(backward):
-        if isinstance(node, ast.Return) and node not in inner and \
-                isinstance(node.value, ast.Tuple):
-            given = node.value.elts
-            more = [e for e in given[wanted:] if ast.unparse(e) != "None"]
-            if not any(isinstance(e, ast.Starred) for e in given) and \
-                    (len(given) < wanted or more):
-                yield node.lineno, (f"{count(given, 'gradient')}, one for each of "
-                                    f"{wanted} arguments is wanted")
-
-
-def _find_misfit_of(given: ast.arguments, text: str) -> str:
-    """Return why a function cannot take the arguments of a schema, or ""."""
-    by_place, by_name = schema.split_at_star(text)
-    own = [*given.posonlyargs, *given.args]
-    if len(own) < len(by_place) and not given.vararg:
-        return f"that takes {count(own, 'argument')} by place, and gets {len(by_place)}"
-    firm = own[len(by_place):len(own) - len(given.defaults)]
-    names = {a.name for a in by_name}
-    lacking = [a.arg for a in firm if a.arg not in names] + [
-        a.arg for a, default in zip(given.kwonlyargs, given.kw_defaults)
-        if default is None and a.arg not in names]
-    if lacking:
-        return f"that wants {lacking[0]}, which is not given"
-    takes = {a.arg for a in [*own[len(by_place):], *given.kwonlyargs]}
-    unknown = sorted(names - takes)
-    return f"that does not take {unknown[0]}" if unknown and not given.kwarg else ""

@@ -2,8 +2,9 @@
 
 import re
 
-from torch_stable_abi.audit.findings import NOTE, WARN, Report, names
-from torch_stable_abi.audit.python_files import Schemas, check_python_files, find_names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
+from torch_stable_abi.audit.python_files import check_python_files, find_names
+from torch_stable_abi.audit.python_ops import Schemas
 from torch_stable_abi.audit.registrations import Registrations
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
@@ -25,6 +26,12 @@ def check_together(subject: Subject, registered: list[Registrations],
                        f"STABLE_TORCH_LIBRARY({namespace}) is in "
                        f"{names(lib.name for lib in opening)}: one process can load "
                        "one of them")
+        second = rf"(?m)^[^#\n]*\bLibrary\(\s*[\"']{namespace}[\"'],\s*[\"']DEF[\"']"
+        for file, text in sorted(subject.python.items()):
+            if re.search(second, text):
+                report.add("defined-twice", FAIL, f'Library("{namespace}", "DEF") in '
+                           f"{file} opens the namespace a second time, which PyTorch "
+                           "refuses: FRAGMENT adds to it")
     bare = not any(found.ops or found.spaces or found.targets or found.hidden
                    for found in registered)
     named = find_names(subject)

@@ -13,6 +13,8 @@ from torch_stable_abi.libtorch.versions import numbers
 # PEP 600: what the older names stand for.
 OLDER_NAMES = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12",
                "manylinux2014": "manylinux_2_17"}
+# Folders of a project that belong in no wheel.
+COMMON_NAMES = {"tests", "test", "docs", "examples", "benchmarks", "scripts", "build"}
 FUTURE = "2.99"  # stands for each minor version to come
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
@@ -99,6 +101,15 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     elif set(says) != tags:
         report.add("wheel-metadata", WARN, f"its file WHEEL says {names(says)}, "
                    f"and its name {names(sorted(tags))}")
+    if wheel.metadata["License-Expression"] and \
+            numbers(wheel.metadata["Metadata-Version"] or "0") < (2, 4):
+        report.add("wheel-metadata", WARN, "METADATA has License-Expression, which "
+                   "Metadata-Version 2.4 brought, and says "
+                   f"{wheel.metadata['Metadata-Version']}: PyPI refuses it")
+    tops = {name.partition("/")[0] for name in subject.sums if "/" in name}
+    for top in sorted(tops & COMMON_NAMES - {wheel.name}):
+        report.add("wheel-metadata", WARN, f"has a package {top}, as other wheels have:"
+                   " the last one that is installed stays")
     if subject.libraries and wheel.about.get("Root-Is-Purelib", "").lower() == "true":
         report.add("wheel-metadata", WARN, "its file WHEEL says Root-Is-Purelib: true, "
                    "though it has libraries: some systems keep these elsewhere")
@@ -210,6 +221,9 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
                    "version does not show")
         return
     text = "requires torch" + " and ".join(str(r.specifier) for r in found)
+    if any("+" in one.version for r in found for one in r.specifier):
+        report.add("torch-requirement", WARN, f"{text}: a version with a + is in "
+                   "PyTorch's own indexes alone, and pip finds none in PyPI")
     known = surface.versions()
     admitted = [v for v in [*known, FUTURE] if admits(v)]
     if bound:
