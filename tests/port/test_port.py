@@ -56,7 +56,7 @@ T, S = "torch::stable::", "torch::headeronly::ScalarType::"
      'if (n) { STD_TORCH_CHECK(false, "no"); } else n = 1;'),
     ("auto y = x.sum(0);", f"auto y = {T}sum(x, std::vector<int64_t>{{0}});"),
     ("int64_t k = 6 * at::divup(n, 4) - at::internal::GRAIN_SIZE;",
-     "int64_t k = 6 * (((n) + (4) - 1) / (4)) - int64_t{32768};"),
+     "int64_t k = 6 * divup(n, 4) - int64_t{32768};"),
     ('TORCH_CHECK(n, "f(a, )");', 'STD_TORCH_CHECK(n, "f(a, )");'),
     ("out.add_(x);", f"{T}copy_(out, {T}subtract(out, x, -1.0));"),
     ("const float* p = x.data_ptr<float>();",
@@ -142,6 +142,35 @@ def test_a_branch_that_is_not_read_is_named(port):
     done = port(body("#if A\n  g(x.numel(),\n#else\n  g(x.options(),\n#endif\n  2);"))
     assert [(f.line, f.kind) for f in done.findings if f.kind == "unknown"] == [
         (5, "unknown")]
+
+
+@pytest.mark.parametrize("code, said", [
+    # What ATen copies into a view would be lost.
+    ("x.select(0, 1) = y;", "ATen copies into the tensor on the left"),
+    # Options are taken from their declaration only where they still are that.
+    ("auto o = x.options(); o = o.dtype(at::kLong); auto t = at::zeros({n}, o);",
+     "at::zeros"),
+    ("auto o = x.options(); x = y; auto t = at::zeros({n}, o);", "at::zeros"),
+    ("auto t = at::full({n}, 2, next().options());", "next() would be evaluated")])
+def test_what_would_change_in_silence_is_named(port, code, said):
+    done = port("at::Tensor next();\nvoid f(at::Tensor x, at::Tensor y, int64_t n) {\n"
+                f"{code}\n}}\n")
+    assert any(f.kind == "yours" and said in f.code + f.advice
+               for f in done.findings), [
+        (f.kind, f.code, f.advice) for f in done.findings]
+
+
+def test_helpers_that_port_writes(port):
+    text = port(body("int64_t a = at::divup(n, 4); int b = at::ceil_div(3, 2);",
+                     "int64_t n")).text
+    assert "static inline int64_t divup(int64_t a, int64_t b) {" in text
+    assert "static inline C10_HOST_DEVICE T ceil_div(T a, T b) {" in text
+    assert "#include <torch/headeronly/macros/Macros.h>" in text
+
+
+def test_a_macro_of_one_line_stays_in_one(port):
+    text = port("#define SAME(p, q) TORCH_CHECK_EQ(p, q);\n").text
+    assert len([x for x in text.splitlines() if "SAME" in x or "==" in x]) == 1
 
 
 CLASSES = """

@@ -21,7 +21,7 @@ from dataclasses import field as new_field
 from tree_sitter import Node
 
 from torch_stable_abi.port import types
-from torch_stable_abi.port.syntax import NAMES, Source, field, join_name
+from torch_stable_abi.port.syntax import NAMES, Source, field, join_name, walk
 from torch_stable_abi.port.types import Types
 
 TENSOR_HOLES = ("x", "y", "v", "m")
@@ -119,7 +119,8 @@ class Pattern:
 
     def _match_inlined(self, mine: Node, source: Source, node: Node,
                        known: Types | None, match: Match) -> bool:
-        """Match options that have a name: what they are made of."""
+        """Match options that have a name: what they are made of, if nothing in that has
+        got another value since."""
         if node.type != "identifier" or known is None:
             return False
         variable = known.find(node)
@@ -127,6 +128,9 @@ class Pattern:
         if variable.kind != types.OPTIONS or value is None:
             return False
         if value.type in ("argument_list", "initializer_list"):
+            return False
+        if any(known.is_assigned(n) for n in (node, *walk(value))
+               if n.type == "identifier"):
             return False
         return self._match(mine, source, value, known, match)
 

@@ -20,6 +20,7 @@ from torch_stable_abi.port.syntax import (
     field,
     is_error,
     join_name,
+    walk,
 )
 from torch_stable_abi.port.table import headers_of_names, read_table, stable_methods
 from torch_stable_abi.port.types import Types
@@ -65,6 +66,15 @@ using opmath_type = std::conditional_t<
         std::is_same_v<T, torch::headeronly::BFloat16>,
     float,
     T>;
+""", "divup": """
+static inline int64_t divup(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+""", "ceil_div": """
+template <class T>
+static inline C10_HOST_DEVICE T ceil_div(T a, T b) {
+  return (a + b - 1) / b;
+}
 """}
 
 
@@ -179,6 +189,10 @@ class Rewriter:
         if pattern.rewrite is None:
             self._leave(node, pattern.row)
             return self._emit_children(node)
+        if twice := _evaluated_twice(pattern.rewrite, match):
+            self._name(node, YOURS, f"{self.source.text_of(twice)} would be evaluated "
+                       "twice: give it a name before", pattern.row)
+            return self._emit_children(node)
         self._name(node, DONE, "", pattern.row)
         for wrapper, advice in _BY_NAME.items():
             if re.search(wrapper, pattern.rewrite):
@@ -281,7 +295,9 @@ class Rewriter:
         if inner.root.has_error and _mentions_old_names(written):
             self._name(node, UNKNOWN, "the body of a macro that does not stand by "
                        "itself")
-        if "\\\n" in body:
+        if "\\\n" not in body:
+            written = " ".join(line.strip() for line in written.split("\n"))
+        else:
             written = "\n".join(
                 f"{line.rstrip()} \\" if i < written.count("\n") and "\\" not in line
                 else line for i, line in enumerate(written.split("\n")))
@@ -399,8 +415,15 @@ class Rewriter:
     def _look_at_operator(self, node: Node) -> None:
         operands = [field(node, name) for name in ("left", "right", "argument")]
         if node.type == "assignment_expression":
-            operator = field(node, "operator")
-            if operator is None or self.source.text_of(operator) == "=":
+            operator, left = field(node, "operator"), operands[0]
+            if operator is None:
+                return
+            if self.source.text_of(operator) == "=":
+                if left is not None and left.type == "call_expression" and \
+                        self.known.kind_of(left) == types.TENSOR:
+                    self._name(node, YOURS, "ATen copies into the tensor on the left. "
+                               "Here it does nothing: torch::stable::copy_ of a "
+                               "variable that holds the view")
                 return
             operands = operands[:1]
         if any(one is not None and self.known.kind_of(one) == types.TENSOR
@@ -426,6 +449,19 @@ class Rewriter:
         if condition and "TORCH_VERSION_M" in self.source.text_of(condition):
             self._name(condition, YOURS, "code for several versions: one branch is "
                        "enough now")
+
+
+def _evaluated_twice(rewrite: str, match: Match) -> Node | None:
+    """Return what stands twice in a rewriting and may have an effect each time. ATen's
+    checks evaluate twice as well."""
+    if rewrite.startswith("STD_TORCH_CHECK"):
+        return None
+    for name, node in match.holes.items():
+        if len(re.findall(rf"\${name}\b", rewrite)) > 1 and any(
+                n.type in ("call_expression", "update_expression",
+                           "assignment_expression") for n in walk(node)):
+            return node
+    return None
 
 
 def _is_in_loop(node: Node) -> bool:

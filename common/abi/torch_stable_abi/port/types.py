@@ -109,6 +109,10 @@ def read_class(text: str) -> str:
     return "" if read_type(text) is UNKNOWN else name
 
 
+def _function_around(node: Node) -> int:
+    return next((one.id for one in above(node) if one.type == "function_definition"), 0)
+
+
 @dataclass(frozen=True)
 class Variable:
     kind: Kind = UNKNOWN
@@ -130,6 +134,7 @@ class Types:
         self.fields: dict[str, Variable] = {}  # of any class
         self.classes: dict[str, dict[str, Variable]] = {}  # their fields
         self.derived: set[str] = set()  # classes that have a base
+        self.assigned: set[tuple[int, str]] = set()  # in a function, what gets a value
         self.aliases: dict[str, Kind] = {}  # types that have another name
         self.other_names: dict[str, str] = {}  # {that name: the class}
         text = source.text.decode(errors="replace")
@@ -172,6 +177,10 @@ class Types:
             self._declare_loop(node)
         elif node.type == "base_class_clause":
             self.derived.add(self._class_around(node))
+        elif node.type == "assignment_expression":
+            left = field(node, "left")
+            self.assigned.add((_function_around(node),
+                               self.source.text_of(left) if left else ""))
 
     def _scope_of(self, node: Node) -> dict[str, Variable]:
         for one in above(node):
@@ -273,6 +282,10 @@ class Types:
             scope = self.scopes.setdefault(node.id, {})
             scope[self.source.text_of(names[0])] = Variable(
                 kind, None, "const" in self.source.text_of(node).split(":")[0])
+
+    def is_assigned(self, name: Node) -> bool:
+        """Return whether a variable gets another value in its function."""
+        return (_function_around(name), self.source.text_of(name)) in self.assigned
 
     def find(self, name: Node) -> Variable:
         text = self.source.text_of(name)
