@@ -61,6 +61,7 @@ STABLE_TORCH_LIBRARY_IMPL(both, CompositeExplicitAutograd, m) {
 }
 """
 CASES = """
+import os
 import torch
 
 def case_zeros(ops): return ops.both.twice, torch.zeros(3)
@@ -70,6 +71,7 @@ def case_error(ops): return ops.both.twice, torch.tensor(1.0)
 def case_alias(ops): return ops.both.view, torch.ones(3)
 def case_version(ops): return ops.both.fill, torch.zeros(1)
 def case_place(ops): return ops.both.place, torch.ones(3)
+def case_exit(ops): return os._exit, 0
 def case_crash(ops): return ops.both.crash, torch.ones(3)
 def case_hang(ops): return ops.both.wait, torch.ones(3)
 def case_random(ops): return ops.both.crash, torch.rand(3, requires_grad=True).tanh()
@@ -110,6 +112,7 @@ def test_what_differs(folder):
         "which results are an argument's memory: [[0]] -> [[]]"]
     assert cases["version"] == ["the arguments' version counters: [0] -> [1]"]
     assert cases["crash"] == cases["random"] == ["a result", "-> was ended by SIGABRT"]
+    assert cases["exit"] == ["nothing to compare: it exited with 0, with both"]
     assert cases["hang"] == ["a result", "-> took more than 5 s"]
     assert cases["wrong"] == ["the case itself fails: ValueError: no data"]
 
@@ -117,7 +120,14 @@ def test_what_differs(folder):
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout
-    assert "10 the same, 1 differ" in done.stdout  # the wrong case
+    assert "10 the same, 2 differ" in done.stdout  # the wrong case, and exit
+
+
+def test_a_module_that_ends_the_process(folder):
+    (folder / "ends.py").write_text("import os\nos._exit(0)\n")
+    done = compare(folder, "ends", "ends", "cases.py")
+    assert done.returncode == 2
+    assert "ends, or cases.py, ends the process as it is loaded" in done.stderr
 
 
 def test_chapter_09_before_and_after_its_port(request, folder):

@@ -487,6 +487,13 @@ def test_apply_writes_what_git_has(project):
     assert "torch::stable::Tensor y" in file.read_text()
 
 
+def test_a_source_in_utf_16_is_refused(project):
+    folder, run = project
+    (folder / "wide.cpp").write_bytes("at::Tensor x;".encode("utf-16"))
+    status, _, error = run("wide.cpp")
+    assert status == 2 and "wide.cpp is saved as UTF-16" in error
+
+
 def test_to_writes_over_nothing(project):
     folder, run = project
     assert run("op.cpp", "--to", "new")[0] == 0

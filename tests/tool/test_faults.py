@@ -14,7 +14,7 @@ import pytest
 
 from base.project import ROOT
 from base.sheets import find_chapter
-from support import copy_checkout, ended, terminal, until
+from support import copy_checkout, ended, passes, terminal, until
 from torch_stable_abi import programs
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import sentence
@@ -259,7 +259,33 @@ def test_output_that_cannot_be_written(words):
         done = subprocess.run([ROOT / "workbook", *words], stdout=full, text=True,
                               stderr=subprocess.PIPE)
     assert done.returncode == 2 and done.stderr.startswith(
-        "workbook: the disk is full") and "Exception" not in done.stderr
+        "workbook: the disk is full, or what this prints cannot be written") and \
+        "Exception" not in done.stderr
+
+
+def test_a_compiler_that_always_fails_is_missing(tmp_path):
+    for name in ("g++", "c++", "clang++"):
+        (tmp_path / name).write_text("#!/bin/sh\necho no license >&2; exit 3\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "workbook", "doctor"], text=True, capture_output=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and "--version fails: no license" in " ".join(
+        done.stdout.split()), done.stdout
+
+
+def test_a_folder_that_cannot_be_entered_is_a_sentence(tmp_path):
+    """So Path.is_file() says of a file in it, but for root."""
+    (tmp_path / "my").mkdir(mode=0o644)
+    code = "import sys; from pathlib import Path; " \
+        "from torch_stable_abi.programs import sentence; " \
+        "print(sentence(PermissionError(13, 'Permission denied', " \
+        "sys.argv[1] + '/my/x.cpp'), Path(sys.argv[1])))"
+    owner = [] if os.getuid() else ["setpriv", "--bounding-set", "-all", "--inh-caps",
+                                    "-all"]
+    assert "my/x.cpp: Permission denied; make it yours to read" in passes(
+        *owner, sys.executable, "-c", code, tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common/abi")})
 
 
 def test_a_pipe_that_nobody_reads(workbook, tmp_path):
@@ -415,7 +441,8 @@ def test_full_disk(tmp_path, mounted):
 
 def test_a_full_disk_is_called_so_where_no_file_is_named():
     assert sentence(OSError(errno.ENOSPC, "No space left on device")) == \
-        "the disk is full; free some, a full build needs 2 GiB"
+        "the disk is full, or what this prints cannot be written; free some, a full " \
+        "build needs 2 GiB"
 
 
 @pytest.mark.parametrize("error, said", [

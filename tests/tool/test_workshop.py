@@ -137,7 +137,8 @@ def test_archive_names_what_it_cannot_read(tmp_path):
     (folder / "CHANGELOG.md").unlink()
     os.mkfifo(folder / "CHANGELOG.md")
     words = [folder / "workbook", "archive", "x.tar"]
-    environment = {**os.environ, "PIP_NO_INDEX": "1"}
+    environment = {**os.environ, "PIP_NO_INDEX": "1",
+                   "GIT_INDEX_FILE": "/none"}  # as where git runs this
     done = subprocess.run(words, text=True, capture_output=True, cwd=folder, timeout=60,
                           env=environment)
     assert done.returncode == 2

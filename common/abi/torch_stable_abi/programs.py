@@ -43,7 +43,8 @@ def sentence(error: OSError, root: Path = Path("/nowhere")) -> str:
     """Return what the system refused, of which file, and the cure. A file in `root`,
     the folder of a checkout, is named from there."""
     if error.errno == errno.ENOSPC and error.filename is None:
-        return "the disk is full" + CURES[errno.ENOSPC]  # found when it is written
+        return "the disk is full, or what this prints cannot be written" + \
+            CURES[errno.ENOSPC]  # found when it is written
     if isinstance(error, shutil.Error):  # [(from, to, why), ...]
         first = error.args[0][0]
         return f"{_place(Path(first[0]), root)} could not be copied: {first[2]}"
@@ -56,9 +57,9 @@ def sentence(error: OSError, root: Path = Path("/nowhere")) -> str:
     path = Path(os.fsdecode(error.filename))
     if code == errno.ENOENT and len(path.parts) == 1:  # a program
         cure = f"; {hint}" if hint else "; install it"
-    elif code == errno.ENOENT and not path.parent.exists():
+    elif code == errno.ENOENT and not os.path.exists(path.parent):
         cure = f"; there is no folder {_place(path.parent, root)}"
-    elif code == errno.EACCES and path.is_file() and \
+    elif code == errno.EACCES and os.path.isfile(path) and \
             os.statvfs(path).f_flag & os.ST_NOEXEC:
         cure = "; its file system runs no programs (noexec): copy the folder elsewhere"
     elif code in (errno.EROFS, errno.EACCES) and path.is_relative_to(root):
@@ -181,7 +182,7 @@ def describe_limits() -> str:
 def look_for_full_disk(text: str) -> None:
     """Raise CannotRun if a disk is full. A linker that writes through memory is ended
     by SIGBUS. Compilers write to TMPDIR as well."""
-    at = max(text.find("No space left on device"), text.find("signal 7 "))
+    at = max(map(text.find, ("No space left on device", "signal 7 ", "Disk full?")))
     found = text[text.rfind("\n", 0, at) + 1:].partition("\n")[0] if at >= 0 else ""
     free = shutil.disk_usage(HERE).free
     if not found and free >= 2**20:  # CMake may not say so

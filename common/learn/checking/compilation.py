@@ -40,6 +40,10 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
         return None, _find_warnings(source, said + text)
     finding = find_error(source, text)
     if finding is None:
+        if gone := [name for name in source.chapter.starter_files()
+                    if not (source.folder / name).exists()]:
+            raise CannotRun(f"{short(source.folder / gone[0])} went away while it was "
+                            "compiled: check again")
         blame_environment(text, "the build fails")
         ended = f"ninja was ended by {name_signal(-result.returncode)}\n" \
             if result.returncode < 0 else ""
@@ -79,6 +83,8 @@ def _find_warnings(source: Source, text: str) -> list[str]:
 
 
 def _find_cmake_error(source: Source, text: str) -> Finding:
+    if "Current working directory cannot be established" in text:
+        raise CannotRun("the current folder was removed: go to another one")
     found = re.search(r"CMake Error.*? at ([^:\n]+):(\d+)(.*?)(?:\n\n|\Z)",
                       text, re.S)
     line = int(found[2]) if found else 1

@@ -38,7 +38,9 @@ def list_files(*options: str) -> list[str]:
     if shutil.which("git") is None:
         raise CannotRun("git is not installed: sudo apt-get install -y git")
     done = subprocess.run(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}",
-                           "ls-files", "-z", *options], capture_output=True)
+                           "ls-files", "-z", *options], capture_output=True,
+                          env={name: value for name, value in os.environ.items()
+                               if not name.startswith("GIT_")})
     if done.returncode != 0:
         raise CannotRun("an archive is made from a git checkout, and git says: "
                         + done.stderr.decode(errors="replace").strip())

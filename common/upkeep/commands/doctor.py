@@ -50,7 +50,11 @@ def _rows():
     yield "python", platform.python_version(), "ok", ""
     try:
         cxx, wrong = compiler(), ""
-        yield "compiler", _version(shlex.split(chosen_compiler())[0]), "ok", ""
+        program = shlex.split(chosen_compiler())[0]
+        done = run_program([program, "--version"])
+        if done.returncode:
+            raise CannotRun(f"{program} --version fails: {done.stdout.strip()[-200:]}")
+        yield "compiler", _version(program), "ok", ""
     except CannotRun as error:
         cxx, wrong = "", str(error)
         yield "compiler", "", "missing", wrong

@@ -47,7 +47,9 @@ def compare(arguments: argparse.Namespace) -> dict[str, list[str]]:
     """Return {case: what differs}."""
     from torch_stable_abi.compare.comparing import compare_case, read
     if not Path(arguments.cases).is_file():
-        raise CannotRun(f"there is no file {arguments.cases}")
+        raise CannotRun(f"{arguments.cases} is a folder, where a file is expected"
+                        if Path(arguments.cases).is_dir() else
+                        f"there is no file {arguments.cases}")
     with tempfile.TemporaryDirectory() as name:
         folders = [Path(name, "old"), Path(name, "new")]
         for library, folder in zip((arguments.old, arguments.new), folders):
@@ -80,8 +82,13 @@ def execute(library: str, cases: str, folder: Path, seconds: int) -> None:
     if done.returncode:
         if "No module named 'torch'" in done.stdout:
             raise CannotRun("compare needs torch beside this tool: pip install torch")
-        last = done.stdout.strip().splitlines()[-1:] or ["it says nothing"]
+        last = done.stdout.strip().splitlines()[-1:] or [
+            "the process that loads it was ended by "
+            + programs.name_signal(-done.returncode)
+            if done.returncode < 0 else "it says nothing"]
         raise CannotRun(f"{library}: {last[0]}")
+    if not (folder / "names").exists():
+        raise CannotRun(f"{library}, or {cases}, ends the process as it is loaded")
 
 
 def print_table(results: dict[str, list[str]]) -> None:

@@ -28,6 +28,8 @@ def _compare_ends(kind: str, old: dict, new: dict) -> list[str]:
             return "a result" if "value" in one else str(
                 one.get("case") or one.get("ended") or one.get("error"))
         return ": ".join(end) if isinstance(end, list) else end
+    if kind == "ended" and old.get(kind) == new.get(kind):
+        return [f"nothing to compare: it {old[kind]}, with both"]
     if kind == "case":
         return [f"the case itself fails: {text(old if 'case' in old else new)}"]
     if _without_place(old.get(kind)) != _without_place(new.get(kind)):

@@ -2,9 +2,9 @@
 
     running.py LIBRARY CASES FOLDER SECONDS
 
-FOLDER gets a file CASE.pt for each case, with what was seen: {"error": [type, text]},
-or values, arguments after the call, their versions, gradients, warnings. A library is
-an .so, or a module that Python finds."""
+FOLDER gets a file "names" when the cases are read, and CASE.pt for each case, with what
+was seen: {"error": [type, text]}, or values, arguments after the call, their versions,
+gradients, warnings. A library is an .so, or a module that Python finds."""
 
 import importlib
 import importlib.util
@@ -120,8 +120,10 @@ def run_apart(function, library: object, file: Path, seconds: float) -> str:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            return "" if code == 0 else f"was ended by {name_signal(-code)}" \
-                if code < 0 else f"exited with {code}"
+            if code == 0 and file.exists():
+                return ""
+            return f"was ended by {name_signal(-code)}" if code < 0 else \
+                f"exited with {code}"
         time.sleep(0.005)
     os.killpg(process, signal.SIGKILL)
     os.waitpid(process, 0)
@@ -132,7 +134,9 @@ def main() -> None:
     library, cases, folder, seconds = sys.argv[1:]
     torch.set_num_threads(1)  # no threads that a fork would lose
     loaded = load(library)
-    for name, function in read_cases(cases).items():
+    found = read_cases(cases)
+    Path(folder, "names").write_text("\n".join(found))
+    for name, function in found.items():
         file = Path(folder, f"{name}.pt")
         if ended := run_apart(function, loaded, file, float(seconds)):
             torch.save({"ended": ended}, file)

@@ -43,7 +43,11 @@ class Reader:
         if path not in self.known:
             if path.stat().st_size > LARGEST:
                 raise CannotRun(f"{path}: larger than {LARGEST} bytes")
-            source = Source(path.read_bytes(), path)
+            text = path.read_bytes()
+            if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise CannotRun(f"{path} is saved as UTF-16, which compilers do not "
+                                "read: save it as UTF-8")
+            source = Source(text, path)
             self.known[path] = source, Types(source, [])  # for circles of includes
             included = [self.read(other)[1] for other in self._includes(source)]
             self.known[path] = source, Types(source, included)
