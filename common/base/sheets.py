@@ -14,6 +14,7 @@ from torch_stable_abi.files import (
     leads_nowhere,
     place,
     refuse_odd_folder,
+    refuse_utf_16,
 )
 from torch_stable_abi.programs import CannotRun
 
@@ -154,9 +155,8 @@ def refuse_odd_files(chapter: Chapter, folder: Path) -> None:
         if path.is_dir():
             raise CannotRun(f"{place(path)} is a folder, where a file is expected: "
                             "move it away")
-        if path.is_file() and _first_bytes(path) in (b"\xff\xfe", b"\xfe\xff"):
-            raise CannotRun(f"{place(path)} is saved as UTF-16, which compilers do not "
-                            "read: save it as UTF-8")
+        if path.is_file():
+            refuse_utf_16(path)
     for path in _find_parts(folder):
         what = describe_special(path)
         if not what and not leads_nowhere(path):
@@ -170,11 +170,6 @@ def refuse_odd_files(chapter: Chapter, folder: Path) -> None:
         if given:
             raise CannotRun(f"{place(path)} is a link to {path.readlink()}, which is "
                             f"not there: bring that back, or remove the link{again}")
-
-
-def _first_bytes(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(2)
 
 
 def missing(chapter: Chapter) -> str:

@@ -24,7 +24,7 @@ from torch_stable_abi.programs import CannotRun
 
 ERRORS = snippets.read("error")
 TARGET = "2.10"
-LIMIT = 300  # seconds that one may take, beside others
+LIMIT = 120  # seconds that one may take
 WIDTH = 300  # characters of a message that are kept
 OTHER = {"clang": "clang++", "nvcc": "nvcc"}  # compilers whose words may differ
 UNEXPECTED = "NOT AS EXPECTED: "

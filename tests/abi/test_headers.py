@@ -7,6 +7,7 @@ import pytest
 
 from base.project import ROOT
 from base.requirements import install
+from names import ONLY_IN_2_9
 from torch_stable_abi.libtorch import headers, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import numbers
@@ -87,7 +88,7 @@ def test_what_was_recorded_is_in_the_installed_headers():
     twins = {name for name in found if name.startswith("c10::")}
     dropped = recorded - found
     assert found - twins <= recorded, sorted(found - twins - recorded)
-    assert len(dropped) < 20, sorted(dropped)  # those of an older version alone
+    assert dropped == {*ONLY_IN_2_9}, sorted(dropped)
 
 
 def test_macros_that_the_solutions_use_are_public_names():

@@ -670,6 +670,13 @@ def test_python_of_a_variant(findings, variant, file, code, said):
     assert (said in "".join(found)) if said else found == []
 
 
+def test_members_of_modules_are_those_of_the_torch_that_is_here():
+    module = pytest.importorskip("torch").nn.Module
+    from torch_stable_abi.audit.hub import OF_MODULES
+    assert {name for name in dir(module) if not name.startswith("__")} == \
+        OF_MODULES - {"has_backward", "can_torch_compile"}
+
+
 def test_a_library_in_a_variant_for_every_machine(findings, variant):
     assert any(f.rule == "variant-machine" and "torch-cpu is for every machine, and "
                "holds" in f.text for f in findings(variant("torch-cpu")))

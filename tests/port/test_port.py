@@ -11,6 +11,7 @@ import pytest
 
 from base.project import ROOT
 from base.requirements import install
+from support import passes
 from torch_stable_abi.files import write_file
 from torch_stable_abi.migration import ROWS
 
@@ -166,6 +167,14 @@ def test_helpers_that_port_writes(port):
     assert "static inline int64_t divup(int64_t a, int64_t b) {" in text
     assert "static inline C10_HOST_DEVICE T ceil_div(T a, T b) {" in text
     assert "#include <torch/headeronly/macros/Macros.h>" in text
+
+
+def test_a_helper_in_two_files_is_made_once(port, tmp_path):
+    """A source includes a header, and both have called at::divup."""
+    code = "inline int64_t {}(int64_t n) {{ return at::divup(n, 4); }}\n"
+    (tmp_path / "a.h").write_text("#include <cstdint>\n" + port(code.format("a")).text)
+    (tmp_path / "b.cpp").write_text('#include "a.h"\n' + port(code.format("b")).text)
+    passes("g++", "-fsyntax-only", tmp_path / "b.cpp")
 
 
 def test_a_macro_of_one_line_stays_in_one(port):

@@ -270,8 +270,7 @@ def test_a_compiler_that_always_fails_is_missing(tmp_path):
     done = subprocess.run(
         [ROOT / "workbook", "doctor"], text=True, capture_output=True,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    assert done.returncode == 1 and "--version fails: no license" in " ".join(
-        done.stdout.split()), done.stdout
+    assert done.returncode == 1 and "--version fails" in done.stdout, done.stdout
 
 
 def test_a_folder_that_cannot_be_entered_is_a_sentence(tmp_path):

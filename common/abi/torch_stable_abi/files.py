@@ -71,6 +71,13 @@ def refuse_special(path: Path, name: str = "") -> None:
         raise CannotRun(f"{name or place(path)} is {what}, where a file is expected")
 
 
+def refuse_utf_16(path: Path) -> None:
+    with open(path, "rb") as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise CannotRun(f"{place(path)} is saved as UTF-16, which compilers do not "
+                            "read: save it as UTF-8")
+
+
 def refuse_odd_folder(folder: Path) -> None:
     """Refuse a path where something other than a folder stands."""
     if leads_nowhere(folder):

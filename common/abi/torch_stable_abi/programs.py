@@ -81,6 +81,14 @@ def environment_of_user() -> dict[str, str]:
                              if name.startswith("USERS_PYTHON")}}
 
 
+def run_git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a folder, of which it is told nothing by the environment: where git
+    itself runs a command, GIT_DIR and GIT_INDEX_FILE name another."""
+    return subprocess.run(["git", "-C", folder, *words], capture_output=True,
+                          env={name: value for name, value in os.environ.items()
+                               if not name.startswith("GIT_")})
+
+
 def name_signal(number: int) -> str:
     """Return "SIGKILL" of 9. The signals of real time have no name."""
     try:

@@ -24,7 +24,7 @@ from pathlib import Path
 from base.project import ROOT
 from base.requirements import REQUIREMENTS, lock_files
 from torch_stable_abi.files import readable, refuse_special, refuse_unwritable
-from torch_stable_abi.programs import PIP, CannotRun, run_shown
+from torch_stable_abi.programs import PIP, CannotRun, run_git, run_shown
 from torch_stable_abi.programs import run as run_program
 
 PACKAGES = "g++ cmake ninja-build python3-venv doctest-dev libbenchmark-dev mold " \
@@ -37,10 +37,7 @@ def list_files(*options: str) -> list[str]:
     """Return what `git ls-files` lists of the checkout."""
     if shutil.which("git") is None:
         raise CannotRun("git is not installed: sudo apt-get install -y git")
-    done = subprocess.run(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}",
-                           "ls-files", "-z", *options], capture_output=True,
-                          env={name: value for name, value in os.environ.items()
-                               if not name.startswith("GIT_")})
+    done = run_git(ROOT, "-c", f"safe.directory={ROOT}", "ls-files", "-z", *options)
     if done.returncode != 0:
         raise CannotRun("an archive is made from a git checkout, and git says: "
                         + done.stderr.decode(errors="replace").strip())

@@ -42,6 +42,8 @@ def _version(program, *arguments, pattern=r"\d+(?:\.\d+)+"):
     if path is None:
         return None
     done = run_program([path, *(arguments or ["--version"])])
+    if done.returncode:
+        return None
     found = re.search(pattern, done.stdout)
     return found[0] if found else "of unknown version"
 
@@ -51,10 +53,9 @@ def _rows():
     try:
         cxx, wrong = compiler(), ""
         program = shlex.split(chosen_compiler())[0]
-        done = run_program([program, "--version"])
-        if done.returncode:
-            raise CannotRun(f"{program} --version fails: {done.stdout.strip()[-200:]}")
-        yield "compiler", _version(program), "ok", ""
+        version = _version(program)
+        yield ("compiler", version or "", "ok" if version else "missing",
+               "" if version else f"{program} --version fails")
     except CannotRun as error:
         cxx, wrong = "", str(error)
         yield "compiler", "", "missing", wrong

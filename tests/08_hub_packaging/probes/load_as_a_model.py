@@ -39,5 +39,7 @@ def load_as_a_model(repository):
     with use_kernel_mapping(mapping, inherit_mapping=False):
         model = kernelize(model, mode=Mode.INFERENCE, device="cpu",
                           use_fallback=False)
+    assert hasattr(SiluAndMul, "kernel_layer_name")  # as the page asks a model
+    assert model.forward.__func__.__module__.endswith(".layers")
     torch.testing.assert_close(
         model(x), torch.nn.functional.silu(x[:, :4]) * x[:, 4:])

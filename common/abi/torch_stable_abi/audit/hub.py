@@ -20,17 +20,23 @@ BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 DEPENDS = {"einops": ("einops", ""), "helion": ("helion", ""),
            "tvm-ffi": ("tvm_ffi", ""), "nvidia-cutlass-dsl": ("cutlass", "cuda"),
            "onednn": ("onednn", "xpu"), "nki": ("nki", "neuron")}
-# What nn.Module has without an underscore in front, and the loader's two flags.
-OF_MODULES = set("""add_module apply bfloat16 buffers call_super_init children compile
-cpu cuda double dump_patches eval extra_repr float forward get_buffer get_extra_state
-get_parameter get_submodule half ipu load_state_dict modules mtia named_buffers
-named_children named_modules named_parameters parameters register_backward_hook
-register_buffer register_forward_hook register_forward_pre_hook
-register_full_backward_hook register_full_backward_pre_hook register_module
-register_load_state_dict_post_hook register_load_state_dict_pre_hook register_parameter
+# What the loader lets a layer have: the members of nn.Module, and two flags.
+OF_MODULES = {"has_backward", "can_torch_compile", *"""
+T_destination _apply _call_impl _compiled_call_impl _get_backward_hooks
+_get_backward_pre_hooks _get_name _load_from_state_dict
+_maybe_warn_non_full_backward_hook _named_members _register_load_state_dict_pre_hook
+_register_state_dict_hook _replicate_for_data_parallel _save_to_state_dict
+_slow_forward _version _wrapped_call_impl add_module apply bfloat16 buffers
+call_super_init children compile cpu cuda double dump_patches eval extra_repr float
+forward get_buffer get_extra_state get_parameter get_submodule half ipu
+load_state_dict modules mtia named_buffers named_children named_modules
+named_parameters parameters register_backward_hook register_buffer
+register_forward_hook register_forward_pre_hook register_full_backward_hook
+register_full_backward_pre_hook register_load_state_dict_post_hook
+register_load_state_dict_pre_hook register_module register_parameter
 register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
 set_extra_state set_submodule share_memory state_dict to to_empty train type xpu
-zero_grad has_backward can_torch_compile""".split())
+zero_grad""".split()}
 NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 PYTHON_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NEWEST_MANYLINUX, NEWEST_PYTHON = (2, 28), (3, 9)
@@ -56,7 +62,7 @@ def check_variant(subject: Subject, reports: list[Report], floor: str | None,
         if wrong:
             report.add("variant-machine", FAIL,
                        f"says {name['machine']}, and holds {names(wrong)}")
-    elif name and subject.libraries and "linux" not in subject.variant:
+    elif subject.libraries and re.fullmatch(r"torch-[a-z]+", subject.variant):
         report.add("variant-machine", FAIL, f"{subject.variant} is for every machine, "
                    f"and holds {subject.libraries[0].name}")
     if subject.libraries:

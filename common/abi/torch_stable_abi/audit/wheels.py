@@ -105,7 +105,7 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
             numbers(wheel.metadata["Metadata-Version"] or "0") < (2, 4):
         report.add("wheel-metadata", WARN, "METADATA has License-Expression, which "
                    "Metadata-Version 2.4 brought, and says "
-                   f"{wheel.metadata['Metadata-Version']}: PyPI refuses it")
+                   f"{wheel.metadata['Metadata-Version']}: an index may refuse it")
     tops = {name.partition("/")[0] for name in subject.sums if "/" in name}
     for top in sorted(tops & COMMON_NAMES - {wheel.name}):
         report.add("wheel-metadata", WARN, f"has a package {top}, as other wheels have:"

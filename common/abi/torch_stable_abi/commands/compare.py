@@ -87,7 +87,7 @@ def execute(library: str, cases: str, folder: Path, seconds: int) -> None:
             + programs.name_signal(-done.returncode)
             if done.returncode < 0 else "it says nothing"]
         raise CannotRun(f"{library}: {last[0]}")
-    if not (folder / "names").exists():
+    if not (folder / "loaded").exists():
         raise CannotRun(f"{library}, or {cases}, ends the process as it is loaded")
 
 

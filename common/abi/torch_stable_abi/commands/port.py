@@ -7,13 +7,13 @@ what is left to you, with the lines to write. Nothing is written without --apply
 
 import argparse
 import difflib
-import subprocess
+import os
 import sys
 from pathlib import Path
 
 from torch_stable_abi.cli import positive
 from torch_stable_abi.files import write_file
-from torch_stable_abi.programs import CannotRun
+from torch_stable_abi.programs import CannotRun, run_git
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,14 +69,11 @@ def refuse_unsaved(paths: list[Path]) -> None:
     """Refuse files that git could not bring back."""
     for folder in {path.parent for path in paths}:
         names = [path.name for path in paths if path.parent == folder]
-        command = ["git", "-C", str(folder), "status", "--porcelain", "--ignored",
-                   "--", *names]
-        done = subprocess.run(command, capture_output=True, text=True)
-        tracked = subprocess.run(["git", "-C", str(folder), "ls-files", "--", *names],
-                                 capture_output=True, text=True)
-        unknown = set(names) - set(tracked.stdout.splitlines())
+        done = run_git(folder, "status", "--porcelain", "--ignored", "--", *names)
+        tracked = run_git(folder, "ls-files", "--", *names)
+        unknown = set(names) - set(os.fsdecode(tracked.stdout).splitlines())
         if done.returncode or done.stdout or unknown:
-            name = (done.stdout.split("\n")[0][3:] if done.stdout else
+            name = (os.fsdecode(done.stdout).split("\n")[0][3:] if done.stdout else
                     min(unknown) if unknown else names[0])
             raise CannotRun(
                 f"{folder / Path(name).name} is not in git, or has changes: --apply "

@@ -2,7 +2,7 @@
 
     running.py LIBRARY CASES FOLDER SECONDS
 
-FOLDER gets a file "names" when the cases are read, and CASE.pt for each case, with what
+FOLDER gets a file "loaded" before the first case, and CASE.pt for each case, with what
 was seen: {"error": [type, text]}, or values, arguments after the call, their versions,
 gradients, warnings. A library is an .so, or a module that Python finds."""
 
@@ -134,9 +134,9 @@ def main() -> None:
     library, cases, folder, seconds = sys.argv[1:]
     torch.set_num_threads(1)  # no threads that a fork would lose
     loaded = load(library)
-    found = read_cases(cases)
-    Path(folder, "names").write_text("\n".join(found))
-    for name, function in found.items():
+    functions = read_cases(cases)
+    Path(folder, "loaded").touch()
+    for name, function in functions.items():
         file = Path(folder, f"{name}.pt")
         if ended := run_apart(function, loaded, file, float(seconds)):
             torch.save({"ended": ended}, file)

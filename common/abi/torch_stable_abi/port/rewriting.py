@@ -78,6 +78,7 @@ static inline C10_HOST_DEVICE T ceil_div(T a, T b) {
 """}
 
 
+_GUARDED = "\n#ifndef PORTED_{0}\n#define PORTED_{0}{1}#endif\n"
 _SPEAKS_OF_TORCH = re.compile(
     r"\b(at|c10|torch)::\w+|\bTensor\b|\b(TORCH|AT|C10)_\w+|"
     r"(\.|->)[a-z]\w*(?=\s*[<(])")
@@ -309,7 +310,8 @@ class Rewriter:
     def _finish(self, text: str) -> str:
         before = self.source.text.decode(errors="replace")
         helpers = "".join(
-            helper for name, helper in _HELPERS.items()
+            _GUARDED.format(name.upper(), helper)  # another file may bring it too
+            for name, helper in _HELPERS.items()
             if re.search(rf"(?<!:)\b{name}\b", text)
             and not re.search(rf"(?<!:)\b{name}\b", before))
         name = self.source.path.name

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from torch_stable_abi.files import refuse_special
+from torch_stable_abi.files import refuse_special, refuse_utf_16
 from torch_stable_abi.port.syntax import SOURCES, Source
 from torch_stable_abi.port.types import Types
 from torch_stable_abi.programs import CannotRun
@@ -43,11 +43,8 @@ class Reader:
         if path not in self.known:
             if path.stat().st_size > LARGEST:
                 raise CannotRun(f"{path}: larger than {LARGEST} bytes")
-            text = path.read_bytes()
-            if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
-                raise CannotRun(f"{path} is saved as UTF-16, which compilers do not "
-                                "read: save it as UTF-8")
-            source = Source(text, path)
+            refuse_utf_16(path)
+            source = Source(path.read_bytes(), path)
             self.known[path] = source, Types(source, [])  # for circles of includes
             included = [self.read(other)[1] for other in self._includes(source)]
             self.known[path] = source, Types(source, included)
