@@ -50,17 +50,39 @@ def words() -> dict[str, set[str]]:
     return {path.name: of(path.read_text()) for path in PAGES}
 
 
+# Pages of names whose last word means something else on earlier pages.
+TOLD_IN = {
+    "torch::stable::Tensor::size": "04_boxed_kernels.md",
+    "torch::stable::Tensor::stride": "migration.md",
+    "torch::stable::Tensor::dim": "09_port_an_extension.md",
+    "torch::stable::Generator::get": "names_by_example.md",
+    "torch::stable::accelerator::Stream": "06_version_gating.md",
+    "torch::stable::amax": "migration.md",
+    "torch::stable::detail::to": "02_stableivalue_conversions.md",
+    "torch::stable::empty": "migration.md",
+    "torch::stable::full": "migration.md",
+    "torch::stable::narrow": "05_torch_call_dispatcher.md",
+    "torch::stable::to": "04_boxed_kernels.md",
+    "to": "04_boxed_kernels.md"}
+
+
 def told_in(row: dict) -> str:
     """Return a link to the first page that has a name, or "-"."""
+    if page := TOLD_IN.get(row["name"]):
+        return link_to(page)
     last = row["name"].rpartition("::")[2]
     wanted = {"method": {f".{last}"}, "enumerator": {f"::{last}"},
               "function": {f"{last}(", f"::{last}", f"`{last}`"}}.get(
                   row["kind"], {last})
     for page, found in words().items():
         if wanted & found:
-            return f"[{page.partition('_')[0] if page[0].isdigit() else page[:-3]}]" \
-                f"({page})"
+            return link_to(page)
     return "-"
+
+
+def link_to(page: str) -> str:
+    """Return a link to a page, by its chapter's number or its name."""
+    return f"[{page.partition('_')[0] if page[0].isdigit() else page[:-3]}]({page})"
 
 
 def since(row: dict) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import snippets
-import sources
 from base.project import ROOT
 from torch_stable_abi.libtorch.versions import listed, supported
 
@@ -43,12 +42,15 @@ def of(result: dict) -> str:
 
 
 def measured(path: Path) -> dict | None:
-    """A result of the sources as they are. One of a GPU names those that it was
-    measured with."""
+    """Return a result of the code as it is. One of a GPU identifies the kernels that
+    it was measured with; machine_code.json has what the tree makes."""
     if not path.exists():
         return None
     result = json.loads(path.read_text())
-    return None if "sources" in result and sources.changed(result) else result
+    if "machine_code" in result and result["machine_code"] != \
+            json.loads((RESULTS / "machine_code.json").read_text()):
+        return None
+    return result
 
 
 NOT_MEASURED = "Not measured yet. On a machine with a GPU, " \

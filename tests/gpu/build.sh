@@ -48,7 +48,8 @@ cp -r "$made/$package"/torch*-cu[0-9]* "$folder/activation/build"
 cp -r "$root/solutions/$package/build.toml" "$root/solutions/$package/tests" \
   "$folder/activation"
 find "$folder/activation" -name __pycache__ -prune -exec rm -rf {} +
-python3 "$root/tests/gpu/sources.py" "$folder/sources.json"
+PYTHONPATH=$root/common:$root/common/abi:$root/tests "$root/.venv/bin/python" \
+  "$root/tests/gpu/machine_code.py" "$folder/machine_code.json"
 
 if [ "${2:-}" = --wheels ]; then
   rm -rf "$folder/wheels"

@@ -268,14 +268,14 @@ print(json.dumps({"hardware": {
 
 def fresh(folder: Path, out: Path, quick: bool, about: dict) -> dict:
     """An empty result, or the one of OUT if it is of the same build."""
-    sources = json.loads((folder / "sources.json").read_text())
+    code = json.loads((folder / "machine_code.json").read_text())
     path = out / f"{NAME}.json"
     before = json.loads(path.read_text()) if path.exists() else {}
-    if before.get("sources") == sources and before.get("quick") == quick:
+    if before.get("machine_code") == code and before.get("quick") == quick:
         return {**before, **about}
     return {"schema": 2, "chapter": NAME, "quick": quick,
             "date": datetime.date.today().isoformat(), **about,
-            "sources": sources, "parts": {}, "groups": []}
+            "machine_code": code, "parts": {}, "groups": []}
 
 
 def join(file: Path, results: list[Path]) -> int:
@@ -283,7 +283,8 @@ def join(file: Path, results: list[Path]) -> int:
     joined: dict = {}
     for path in results:
         result = json.loads(path.read_text())
-        assert joined.get("sources", result["sources"]) == result["sources"], \
+        assert joined.get("machine_code", result["machine_code"]) == \
+            result["machine_code"], \
             f"{path} is of another build"
         for part in result["parts"].values():
             for command in part["commands"]:

@@ -46,20 +46,28 @@ def program(name: str) -> str:
     return found
 
 
-def kernels(folder: Path, arch: str) -> dict[str, list[tuple[int, str, str]]]:
-    """{name in C++: [(address, mnemonic, operands)]}."""
+def disassemble(source: Path, include: list[Path], arch: str) -> dict[str, str]:
+    """Return {kernel's name in C++: its machine code, as cuobjdump writes it}."""
     with tempfile.TemporaryDirectory() as made:
-        cubin = Path(made) / "versions.cubin"
+        cubin = Path(made) / "code.cubin"
         passes(program("nvcc"), "-std=c++17", "-O3", "-DNDEBUG", "-cubin",
-            f"-arch={arch}", "-I", folder, ROOT / "tests/gpu/versions.cu", "-o", cubin)
+               f"-arch={arch}", *(f"-I{folder}" for folder in include), source,
+               "-o", cubin)
         text = passes(program("cuobjdump"), "-sass", cubin)
-    found = {}
-    for part in re.split(r"\n\s+Function : ", text)[1:]:
-        name = passes("c++filt", part.split("\n", 1)[0].strip()).strip()
-        found[name] = [
-            (int(address, 16), word, rest) for address, word, rest in re.findall(
-                r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);",
-                part) if word != "NOP"]
+    return {passes("c++filt", name.strip()).strip(): code for name, _, code in (
+        part.partition("\n") for part in re.split(r"\n\s+Function : ", text)[1:])}
+
+
+def list_instructions(code: str) -> list[tuple[int, str, str]]:
+    """Return [(address, mnemonic, operands)] of a kernel's machine code."""
+    return [(int(address, 16), word, rest) for address, word, rest in re.findall(
+        r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*?);", code)
+        if word != "NOP"]
+
+
+def release() -> str:
+    """Return nvcc's version."""
+    found, = re.findall(r"V(\d+\.\d+\.\d+)", passes(program("nvcc"), "--version"))
     return found
 
 
@@ -96,12 +104,12 @@ def count(instructions: list[tuple[int, str, str]]) -> int:
 
 
 def counted(folder: Path = SOLUTION, arch: str = "sm_90") -> dict:
-    code = kernels(folder, arch)
+    code = disassemble(ROOT / "tests/gpu/versions.cu", [folder], arch)
     rows = []
     for version, pattern, elements, what in VERSIONS:
         names = [name for name in code if re.search(pattern, name)]
         assert len(names) == 1, (version, names)
-        instructions = code[names[0]]
+        instructions = list_instructions(code[names[0]])
         words = [word.split(".")[0] for _, word, _ in instructions]
         rows.append({
             "version": version, "what": what, "elements": elements,
@@ -109,9 +117,7 @@ def counted(folder: Path = SOLUTION, arch: str = "sm_90") -> dict:
             "per_element": round(count(instructions) / elements, 1),
             "loads": [w for _, w, _ in instructions if w.startswith("LDG")],
             "branches": words.count("BRA")})
-    release, = re.findall(r"V(\d+\.\d+\.\d+)",
-                          passes(program("nvcc"), "--version"))
-    return {"date": str(datetime.date.today()), "arch": arch, "nvcc": release,
+    return {"date": str(datetime.date.today()), "arch": arch, "nvcc": release(),
             "rows": rows}
 
 

@@ -12,13 +12,17 @@ import pytest
 
 import bench
 import device
+import machine_code
 import measure
 import pictures
-import sources
+import sass
 import tables
+from base import nvcc
 from base.project import ROOT
 
 GPU = ROOT / "tests/gpu"
+CODE_FILE = ROOT / "docs/results/machine_code.json"
+CODE = json.loads(CODE_FILE.read_text())
 
 
 
@@ -32,7 +36,7 @@ def run(*words, **environment):
 def folder(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
-    (made / "sources.json").write_text(json.dumps(sources.hashes()))
+    (made / "machine_code.json").write_text(json.dumps(CODE))
     return made
 
 
@@ -99,16 +103,16 @@ def test_a_part_runs_again_by_its_name_and_keeps_the_others(tmp_path, folder):
     assert measure.run_parts({"b": [python("pass")]}, tmp_path, again) == 0
     assert {p["status"] for p in again["parts"].values()} == {"passed"}
     # Of another build nothing is kept.
-    (folder / "sources.json").write_text("{}")
+    (folder / "machine_code.json").write_text("{}")
     assert measure.fresh(folder, tmp_path, False, {})["parts"] == {}
 
 
 def test_results_of_several_runs_are_joined(tmp_path):
     def part(seconds):
         return {"commands": [{"what": "ops", "seconds": seconds, "tail": "/a/place"}]}
-    one = {"sources": {"a": "1"}, "parts": {"check": part(1), "speed07": part(1)},
+    one = {"machine_code": {"a": "1"}, "parts": {"check": part(1), "speed07": part(1)},
            "groups": [1]}
-    two = {"sources": {"a": "1"}, "parts": {"check": part(2)}, "groups": [],
+    two = {"machine_code": {"a": "1"}, "parts": {"check": part(2)}, "groups": [],
            "variants": [3]}
     for name, result in (("1", one), ("2", two)):
         (tmp_path / name).write_text(json.dumps(result))
@@ -206,14 +210,14 @@ def test_sizes_go_from_4_kb_to_4_gb_in_all_dtypes():
     assert all(d % 8 == 0 for _, _, d in bench.GROUPS)
 
 
-def fake(path, hashes):
+def fake(path, code):
     members = [
         {"name": name, "role": role, "ratio": ratio, "low": ratio, "high": ratio,
          "repetitions": 9, "seconds": 1e-3} for name, role, ratio in (
              ("same traffic", "floor", 1.0), ("solution", "subject", 1.01),
              ("plain", "step", 3.5), ("ATen", "peer", 1.77))]
     path.write_text(json.dumps({
-        "chapter": measure.NAME, "date": "2026-01-01", "sources": hashes,
+        "chapter": measure.NAME, "date": "2026-01-01", "machine_code": code,
         "hardware": {"gpu": "A GPU", "multiprocessors": 132},
         "software": {"torch": "2.11.0", "driver": "580"},
         "groups": [{"name": "x", "dtype": "bfloat16", "shape": "1 x 8",
@@ -222,23 +226,42 @@ def fake(path, hashes):
                     "members": members}]}))
 
 
-def test_a_comment_is_no_other_kernel(tmp_path):
-    folder = tmp_path / sources.FOLDERS[0]
-    folder.mkdir(parents=True)
-    for other in sources.FOLDERS[1:]:
-        (tmp_path / other).mkdir(parents=True)
+@pytest.fixture
+def cuda():
+    if nvcc.find("cuobjdump") is None:
+        nvcc.fetch()
+    if sass.release() != CODE["nvcc"]:
+        pytest.skip(f"nvcc {sass.release()} is not that of {CODE_FILE.name}")
 
-    def of(text):
-        (folder / "kernels.h").write_text(text)
-        return sources.hashes(tmp_path)
-    first = of("int a = 1; // one\n")
-    assert of("// One.\nint a\n    = 1;\n") == first
-    assert of("int a = 2; // one\n") != first
+
+@pytest.mark.full
+def test_the_tree_makes_the_machine_code_on_record(request, cuda):
+    code = machine_code.identify()
+    if request.config.getoption("--record"):
+        CODE_FILE.write_text(json.dumps(code, indent=1) + "\n")
+    assert code == json.loads(CODE_FILE.read_text()), \
+        "run: ./workbook test -- tests/gpu/test_measure.py --record"
+
+
+@pytest.mark.full
+def test_a_name_or_a_comment_is_no_other_kernel(tmp_path, cuda):
+    folder = shutil.copytree(ROOT / "solutions" / measure.NAME, tmp_path / "copy")
+    functors = folder / "functors.h"
+    before = functors.read_text()
+
+    def hash_with(old, new):
+        assert old in before
+        functors.write_text(before.replace(old, new))
+        return machine_code.hash_kernels(folder)
+    assert hash_with("Precise", "Exact") == hash_with("//", "// So:") == \
+        CODE[measure.NAME]
+    assert hash_with("1.44269504f", "1.44269516f") != CODE[measure.NAME]
 
 
 def test_a_figure_is_shown_while_the_kernels_are_those_measured(
         tmp_path, monkeypatch):
-    for name in ("matrix.json", "sass.json"):  # the other pictures are of these
+    # The other pictures are of these.
+    for name in ("matrix.json", "sass.json", CODE_FILE.name):
         shutil.copy(ROOT / "docs/results" / name, tmp_path)
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(pictures, "RESULTS", tmp_path)
@@ -249,13 +272,10 @@ def test_a_figure_is_shown_while_the_kernels_are_those_measured(
             ("| 1.77 |" in tables.benchmark(measure.NAME))
         return tables.benchmark(measure.NAME)
     assert "Not measured yet" in shown()
-    fake(path, sources.hashes())
+    fake(path, CODE)
     assert "| 1.77 |" in shown()
-    stale = {**sources.hashes(),
-             "solutions/07_cuda_activation_kernel/functors.h": "0" * 64}
-    fake(path, stale)
-    assert "Not measured yet" in shown()
-    assert sources.changed({"sources": stale}) == [
-        "solutions/07_cuda_activation_kernel/functors.h"]
+    for part in CODE:
+        fake(path, {**CODE, part: "another"})
+        assert "Not measured yet" in shown()
     fake(path, {})
     assert "Not measured yet" in shown()

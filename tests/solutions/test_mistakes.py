@@ -138,6 +138,19 @@ def test_right_in_other_words(chapter):
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
+def test_no_program_is_there_twice(chapter):
+    """A mistake in two wordings is one, which no verdict could tell apart."""
+    programs = {}
+    for mistake in mistakes(chapter):
+        text = (chapter.solution / mistake["file"]).read_text()
+        wrong = text.replace(mistake["old"], mistake["new"])
+        program = "".join(re.sub(r"//.*", "", wrong).split())
+        if wrong != text:  # else it is in what a later step replaces
+            same = programs.setdefault((mistake["step"], program), mistake["what"])
+            assert same is mistake["what"], f"{same!r} and {mistake['what']!r}"
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda c: c.number)
 def test_each_step_has_three_mistakes_with_a_text(chapter):
     for mistake in mistakes(chapter):
         fields = set(mistake) - {"bugs"}

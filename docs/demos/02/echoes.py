@@ -7,7 +7,9 @@ CALLS = 10_000
 
 torch.ops.load_library(sys.argv[1])
 for name, value in {
-        "int": -2, "device": "cuda:3", "tensor": torch.ones(2), "str": "half",
+        "bool": True, "int": -2, "float": 0.5, "dtype": torch.half,
+        "layout": torch.strided, "memory_format": torch.channels_last,
+        "device": "cuda:3", "tensor": torch.ones(2), "str": "half",
         "maybe_int": 7, "maybe_tensor": torch.ones(2), "ints": [2, 3],
         "tensors": [torch.ones(2), torch.ones(2)]}.items():
     for _ in range(2):  # the first time makes what stays
