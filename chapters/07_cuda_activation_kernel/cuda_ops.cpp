@@ -57,7 +57,7 @@ void silu_and_mul_out_cuda(const Tensor& out, const Tensor& input) {
       *row_stride(in),
       column_stride};
   on_current_stream(in, [&](void* stream) {
-    return launch_silu_and_mul(dtype, rows, stream);
+    return cuda::launch_silu_and_mul(dtype, rows, stream);
   });
 }
 //! [out_cuda]
@@ -83,7 +83,7 @@ Tensor silu_and_mul_backward_cuda(const Tensor& grad, const Tensor& input) {
   const Tensor in = as_contiguous(input);
   const int64_t d = dy.size(-1);
   on_current_stream(in, [&](void* stream) {
-    return launch_silu_and_mul_backward(
+    return cuda::launch_silu_and_mul_backward(
         dtype,
         dy.const_data_ptr(),
         in.const_data_ptr(),

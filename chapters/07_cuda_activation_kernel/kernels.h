@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 constexpr int kThreads = 128; // of a block
 
@@ -117,12 +117,7 @@ struct Split {
 //! [vectorized]
 // A vector of N elements a thread. Neighbours take neighbouring vectors, so
 // that what a warp reads at once lies side by side.
-template <
-    typename T,
-    int N,
-    template <typename, int>
-    class Operands,
-    typename F>
+template <typename T, int N, template <typename, int> class Layout, typename F>
 __global__ void __launch_bounds__(kThreads)
     vectorized(const Params<T> p, const F f) {
   // TODO(07.5): this thread's vector of N results, if there is one for it
@@ -131,5 +126,5 @@ __global__ void __launch_bounds__(kThreads)
 }
 //! [vectorized]
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 struct Gradients {
   float gate, up;
@@ -43,5 +43,5 @@ __global__ void plain_backward(
   }
 }
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

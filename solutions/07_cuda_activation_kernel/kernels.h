@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 constexpr int kThreads = 128; // of a block
 
@@ -121,19 +121,14 @@ struct Split {
 //! [vectorized]
 // A vector of N elements a thread. Neighbours take neighbouring vectors, so
 // that what a warp reads at once lies side by side.
-template <
-    typename T,
-    int N,
-    template <typename, int>
-    class Operands,
-    typename F>
+template <typename T, int N, template <typename, int> class Layout, typename F>
 __global__ void __launch_bounds__(kThreads)
     vectorized(const Params<T> p, const F f) {
   const uint32_t v = blockIdx.x * blockDim.x + threadIdx.x;
   if (v < p.vectors) {
     const auto at = p.in_row(v);
     const auto operands =
-        Operands<T, N>::read(p, at.quotient, int64_t{at.remainder} * N);
+        Layout<T, N>::read(p, at.quotient, int64_t{at.remainder} * N);
     Vector<T, N> result;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -144,5 +139,5 @@ __global__ void __launch_bounds__(kThreads)
 }
 //! [vectorized]
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

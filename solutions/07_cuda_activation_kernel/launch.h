@@ -8,7 +8,7 @@
 #include <cuda_runtime.h>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 // The first launch of a kernel loads it, for which CUDA may wait and allocate.
 // A thread that captures a graph may do neither, unless it asks for it.
@@ -70,13 +70,22 @@ cudaError_t launch_plain(const Rows& r, const F& f, cudaStream_t stream) {
 //! [launch_plain]
 
 //! [launch_rows]
+// The kernel that these rows allow: for vectors of N elements, N / 2, ..., or
+// the plain one.
 template <
     typename T,
-    int N,
     template <typename, int>
-    class Operands,
+    class Layout,
+    int N = 16 / sizeof(T),
     typename F>
-cudaError_t launch_vectorized(const Rows& r, const F& f, cudaStream_t stream) {
+cudaError_t launch_rows(const Rows& r, const F& f, cudaStream_t stream) {
+  if (vector_width(r, sizeof(T)) != N) {
+    if constexpr (N > 1) {
+      return launch_rows<T, Layout, N / 2>(r, f, stream);
+    } else {
+      return launch_plain<T>(r, f, stream);
+    }
+  }
   const int64_t vectors = r.rows * r.d / N;
   const Params<T> params{
       static_cast<const T*>(r.gate),
@@ -86,24 +95,7 @@ cudaError_t launch_vectorized(const Rows& r, const F& f, cudaStream_t stream) {
       static_cast<uint32_t>(vectors),
       FastDivmod(static_cast<uint32_t>(r.d / N))};
   return launch(
-      grid_for(vectors), stream, vectorized<T, N, Operands, F>, params, f);
-}
-
-// The kernel that these rows allow: for vectors of N elements, N / 2, ...
-template <
-    typename T,
-    template <typename, int>
-    class Operands,
-    int N = 16 / sizeof(T),
-    typename F>
-cudaError_t launch_rows(const Rows& r, const F& f, cudaStream_t stream) {
-  if (vector_width(r, sizeof(T)) == N) {
-    return launch_vectorized<T, N, Operands>(r, f, stream);
-  }
-  if constexpr (N > 1) {
-    return launch_rows<T, Operands, N / 2>(r, f, stream);
-  }
-  return launch_plain<T>(r, f, stream);
+      grid_for(vectors), stream, vectorized<T, N, Layout, F>, params, f);
 }
 //! [launch_rows]
 
@@ -135,5 +127,5 @@ inline const char* text_of(cudaError_t error) {
 }
 //! [text_of]
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

@@ -5,7 +5,7 @@
 #include "backward.h"
 #include "launch.h"
 
-namespace wb {
+namespace wb::cuda {
 
 const char* launch_silu_and_mul(Dtype dtype, const Rows& rows, void* stream) {
   return text_of(dispatch(dtype, [&](auto zero) {
@@ -38,4 +38,4 @@ const char* launch_silu_and_mul_backward(
   }));
 }
 
-} // namespace wb
+} // namespace wb::cuda

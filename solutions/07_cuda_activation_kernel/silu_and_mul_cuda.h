@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 // Both put a kernel on `stream`, a cudaStream_t of the current device. They
 // return nullptr, or why they could not; they neither wait nor allocate.
@@ -23,5 +23,5 @@ const char* launch_silu_and_mul_backward(
     int64_t d,
     void* stream);
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

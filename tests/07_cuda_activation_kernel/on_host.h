@@ -102,7 +102,7 @@ struct alignas(16) int4 {
   int32_t x, y, z, w;
 };
 
-namespace wb {
+namespace wb::cuda {
 
 inline int approximations = 0; // that were called
 
@@ -115,4 +115,4 @@ inline float approx_reciprocal(float x) {
   return std::fabs(x) > 0x1p126f ? 0 : 1 / x;
 }
 
-} // namespace wb
+} // namespace wb::cuda

@@ -95,8 +95,8 @@ struct alignas(Size) Element {
 struct Silu {
   template <typename Math>
   float operator()(Math math, float gate, float up) const {
-    return chosen ? wb::SiluAndMul()(math, gate, up)
-                  : wb::SiluAndMul()(wb::Precise(), gate, up);
+    return chosen ? wb::cuda::SiluAndMul()(math, gate, up)
+                  : wb::cuda::SiluAndMul()(wb::cuda::Precise(), gate, up);
   }
   bool chosen;
 };
@@ -104,7 +104,7 @@ struct Silu {
 // Of the gradient, only where its kernel reads and writes.
 struct Untouched {
   template <typename Math>
-  wb::Gradients operator()(Math, float grad, float gate, float up) const {
+  wb::cuda::Gradients operator()(Math, float grad, float gate, float up) const {
     return {grad * gate, up};
   }
 };
@@ -134,14 +134,14 @@ void run_vectorized(const Launch& t, uint64_t ends) {
       t.threads,
       vectors,
       ends,
-      wb::vectorized<T, N, wb::Split, Silu>,
-      wb::Params<T>{
+      wb::cuda::vectorized<T, N, wb::cuda::Split, Silu>,
+      wb::cuda::Params<T>{
           input + t.gate,
           input + t.up,
           reinterpret_cast<T*>(t.out),
           t.row_stride,
           static_cast<uint32_t>(vectors),
-          wb::FastDivmod(static_cast<uint32_t>(t.d / N))},
+          wb::cuda::FastDivmod(static_cast<uint32_t>(t.d / N))},
       Silu{t.chosen});
 }
 
@@ -163,7 +163,7 @@ void run(const Launch& t, uint64_t ends = 0) {
           t.threads,
           t.rows * t.d,
           ends,
-          wb::plain<T, Silu>,
+          wb::cuda::plain<T, Silu>,
           input + t.gate,
           input + t.up,
           reinterpret_cast<T*>(t.out),
@@ -196,7 +196,7 @@ EXPORT void wb07_probe_trace_backward(const Trace& t) {
       t.threads,
       n,
       t.ends,
-      wb::plain_backward<T, Untouched>,
+      wb::cuda::plain_backward<T, Untouched>,
       grad,
       grad + n,
       reinterpret_cast<T*>(t.out),
@@ -224,19 +224,19 @@ EXPORT void wb07_probe_backward(
         0,
         static_cast<uint64_t>(rows * d),
         1,
-        wb::plain_backward<T, wb::SiluAndMulBackward>,
+        wb::cuda::plain_backward<T, wb::cuda::SiluAndMulBackward>,
         static_cast<const T*>(grad),
         static_cast<const T*>(input),
         static_cast<T*>(result),
         d,
         rows * d,
-        wb::SiluAndMulBackward());
+        wb::cuda::SiluAndMulBackward());
   };
   bfloat16 ? run(c10::BFloat16()) : run(float());
 }
 
 EXPORT uint64_t wb07_probe_divmod(uint32_t n, uint32_t divisor) {
-  const auto [quotient, remainder] = wb::FastDivmod(divisor)(n);
+  const auto [quotient, remainder] = wb::cuda::FastDivmod(divisor)(n);
   return uint64_t{quotient} << 32 | remainder;
 }
 
@@ -257,20 +257,20 @@ EXPORT int wb07_probe_width(const Launch& t, int size) {
       t.d,
       t.row_stride,
       t.column_stride};
-  return wb::vector_width(rows, size);
+  return wb::cuda::vector_width(rows, size);
 }
 
 EXPORT float wb07_probe_fast_sigmoid(float x) {
-  return wb::Fast::sigmoid(x);
+  return wb::cuda::Fast::sigmoid(x);
 }
 
 EXPORT int wb07_probe_approximations() {
-  return wb::approximations;
+  return wb::cuda::approximations;
 }
 
 EXPORT bool wb07_probe_is_fast(int size) {
-  using wb::Fast;
-  using wb::math_for;
+  using wb::cuda::Fast;
+  using wb::cuda::math_for;
   return size == 2 ? std::is_same_v<math_for<uint16_t>, Fast> &&
           std::is_same_v<math_for<c10::Half>, Fast> &&
           std::is_same_v<math_for<c10::BFloat16>, Fast>

@@ -81,7 +81,7 @@ std::string wrong(const F& f, double bound, const Exact& exact) {
   for (const float gate : gates<T>(random)) {
     for (const float up : {1.0f, random.normal<float>(1)}) {
       const auto rounded = static_cast<float>(T(up));
-      got.push_back(T(f(wb::math_for<T>(), gate, rounded)));
+      got.push_back(T(f(wb::cuda::math_for<T>(), gate, rounded)));
       wanted.push_back(exact(double{gate}, double{rounded}));
     }
   }
@@ -92,7 +92,7 @@ std::string wrong(const F& f, double bound, const Exact& exact) {
 } // namespace
 
 TEST_CASE_TEMPLATE("08 functors keep their bounds", T, float, Half, BFloat16) {
-  using namespace wb;
+  using namespace wb::cuda;
   CHECK(wrong<T>(SiluAndMul(), 8, [](double x, double y) {
           return silu(x) * y;
         }) == "");
@@ -132,29 +132,30 @@ TEST_CASE_TEMPLATE(
       const int64_t rows = random.integer(1, 4);
       const int64_t d = N * random.integer(1, 12);
       const int64_t stride = columns * d + 4;
-      std::vector<wb::Vector<float, 4>> memory(
+      std::vector<wb::cuda::Vector<float, 4>> memory(
           static_cast<size_t>(rows * stride + 3) / 4);
       float* const input = memory.data()->at;
       for (int64_t k = 0; k < rows * stride; ++k) {
         input[k] = random.normal<float>(1);
       }
-      std::vector<wb::Vector<float, 4>> out(
+      std::vector<wb::cuda::Vector<float, 4>> out(
           static_cast<size_t>(rows * d + 3) / 4);
       const auto vectors = static_cast<uint32_t>(rows * d / N);
-      const wb::Params<float> params{
+      const wb::cuda::Params<float> params{
           input,
           input + up_of(d),
           out.data()->at,
           stride,
           vectors,
-          wb::FastDivmod(static_cast<uint32_t>(d / N))};
+          wb::cuda::FastDivmod(static_cast<uint32_t>(d / N))};
       on_host::run(
-          0, (vectors + 31) / 32, 32, kernel, params, wb::SiluAndMul());
+          0, (vectors + 31) / 32, 32, kernel, params, wb::cuda::SiluAndMul());
       std::vector<float> wanted;
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < d; ++c) {
           const auto [gate, up] = at(input + r * stride, c, d);
-          wanted.push_back(wb::SiluAndMul()(wb::Precise(), gate, up));
+          wanted.push_back(
+              wb::cuda::SiluAndMul()(wb::cuda::Precise(), gate, up));
         }
       }
       const float* got = out.data()->at;
@@ -165,21 +166,22 @@ TEST_CASE_TEMPLATE(
   const auto half = [](int64_t d) { return d; };
   const auto none = [](int64_t) { return 0; };
   check(
-      &wb::vectorized<float, N, wb::Split, wb::SiluAndMul>,
+      &wb::cuda::vectorized<float, N, wb::cuda::Split, wb::cuda::SiluAndMul>,
       2,
       half,
       [](const float* row, int64_t c, int64_t d) {
         return Pair(row[c], row[d + c]);
       });
   check(
-      &wb::vectorized<float, N, wb::Unary, wb::SiluAndMul>,
+      &wb::cuda::vectorized<float, N, wb::cuda::Unary, wb::cuda::SiluAndMul>,
       1,
       none,
       [](const float* row, int64_t c, int64_t) {
         return Pair(row[c], row[c]);
       });
   check(
-      &wb::vectorized<float, N, wb::Interleaved, wb::SiluAndMul>,
+      &wb::cuda::
+          vectorized<float, N, wb::cuda::Interleaved, wb::cuda::SiluAndMul>,
       2,
       none,
       [](const float* row, int64_t c, int64_t) {

@@ -35,7 +35,7 @@ std::string call(
       one ? d : 2 * d,
       interleaved ? 2 : 1};
   const char* const error =
-      launch_activation(op, dtype, layout, {}, pretend::stream_of(1));
+      cuda::launch_activation(op, dtype, layout, {}, pretend::stream_of(1));
   return error == nullptr ? "" : error;
 }
 

@@ -22,6 +22,23 @@ PROBES = Path(__file__).parent / "probes"
 
 
 @pytest.mark.full
+def test_each_type_has_one_definition(tmp_path):
+    """The CUDA variant is one library, so its halves may not both define a type. The
+    host compiles both, for nvcc has no link-time optimisation of host code."""
+    cpu, test = CHAPTER.solution / "activation_cpu", CHAPTER.tests / "kernels.cpp"
+    objects = []
+    for source in [*sorted(cpu.glob("*.cpp")), test]:
+        objects.append(tmp_path / f"{source.stem}.o")
+        passes("g++", "-std=c++20", "-O1", "-fPIC", "-flto", "-fopenmp-simd",
+               "-DTORCH_TARGET_VERSION=0x020a000000000000",
+               "-isystem", torch_root() / "include", f"-I{ROOT / 'common'}",
+               *(f"-I{path}" for path in CHAPTER.solution.rglob("*") if path.is_dir()),
+               "-c", source, "-o", objects[-1])
+    passes("g++", "-shared", "-flto", "-Wodr", "-Werror", *objects,
+           "-o", tmp_path / "both.so")
+
+
+@pytest.mark.full
 def test_cuda_variant(tmp_path):
     """Compiled, not run: its symbols, metadata and name; that it loads where
     torch is one for CPU and libcudart is found, and that its CPU ops work

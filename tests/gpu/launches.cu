@@ -1,10 +1,11 @@
-// Prints how the launcher of chapter 07 divides rows: the width of a vector, and the
-// blocks and threads of the launch. For machine_code.py.
+// Prints how the launcher of chapter 07 divides rows: the width of a vector,
+// and the blocks and threads of the launch. For machine_code.py.
 #include "launch.h"
 
 #include <cstdio>
 
-using namespace wb;
+using namespace wb::cuda;
+using wb::Rows;
 
 int main() {
   const uintptr_t base = uintptr_t{1} << 40;

@@ -23,20 +23,20 @@ SOLUTION = ROOT / "solutions/07_cuda_activation_kernel"
 # What it is called, the kernel's name in C++, elements that one thread computes
 # (in one turn of the loop), and what has changed.
 VERSIONS = [
-    ("plain", r"plain<wb::BFloat16,.*Usual", 1,
+    ("plain", r"plain<wb::cuda::BFloat16,.*Usual", 1,
      "an element a thread, 64-bit division, `expf` and `/`"),
-    ("32 bits", r"vectorized<wb::BFloat16, 1,.*Usual", 1,
+    ("32 bits", r"vectorized<wb::cuda::BFloat16, 1,.*Usual", 1,
      "the division is a multiplication"),
-    ("16 bytes", r"vectorized<wb::BFloat16, 8,.*Usual", 8,
+    ("16 bytes", r"vectorized<wb::cuda::BFloat16, 8,.*Usual", 8,
      "a vector of 8 a thread"),
-    ("fast arithmetic", r"vectorized<wb::BFloat16, 8,.*SiluAndMul", 8,
+    ("fast arithmetic", r"vectorized<wb::cuda::BFloat16, 8,.*SiluAndMul", 8,
      "`ex2` and `rcp`: the solution"),
     ("same traffic", r"same_traffic", 8, "XOR instead of arithmetic"),
-    ("vLLM style", r"row_a_block<false, true, wb::BFloat16, false", 8,
+    ("vLLM style", r"row_a_block<false, true, wb::cuda::BFloat16, false", 8,
      "a block for each row, `expf` and `/`"),
-    ("FlashInfer style", r"row_a_block<true, false, wb::BFloat16, false", 8,
+    ("FlashInfer style", r"row_a_block<true, false, wb::cuda::BFloat16, false", 8,
      "a block for each row, `__expf` and `/`"),
-    ("sglang style", r"::flat<wb::BFloat16, false", 8, "flat, `expf` and `/`"),
+    ("sglang style", r"::flat<wb::cuda::BFloat16, false", 8, "flat, `expf` and `/`"),
 ]
 
 

@@ -11,7 +11,8 @@
 #include <cuda/std/tuple>
 #include <type_traits>
 
-using namespace wb;
+using namespace wb::cuda;
+using wb::Rows;
 
 namespace {
 
@@ -287,7 +288,7 @@ extern "C" int wb07_transform(
     const void* in, void* to, int64_t n, void* stream) {
   const auto* gate = static_cast<const BFloat16*>(in);
   return cub::DeviceTransform::Transform(
-      cuda::std::make_tuple(gate, gate + n),
+      ::cuda::std::make_tuple(gate, gate + n),
       static_cast<BFloat16*>(to),
       n,
       OfTwo(),

@@ -12,7 +12,8 @@
 #include <algorithm>
 #include <string>
 
-using namespace wb;
+using namespace wb::cuda;
+using wb::Rows;
 
 namespace {
 
@@ -126,6 +127,28 @@ void launch_overlapped(
   cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+// The solution's kernel with vectors of N elements, whatever the rows allow.
+template <int N, typename T, typename F>
+void launch_width(const Rows& r, const F& f, cudaStream_t stream) {
+  const auto in_row = static_cast<uint32_t>(r.d / N);
+  const auto vectors = static_cast<uint32_t>(r.rows) * in_row;
+  const auto at = [](const void* address) {
+    return static_cast<const T*>(address);
+  };
+  launch(
+      grid_for(vectors),
+      stream,
+      vectorized<T, N, Split, F>,
+      Params<T>{
+          at(r.gate),
+          at(r.up),
+          static_cast<T*>(r.out),
+          r.row_stride,
+          vectors,
+          FastDivmod(in_row)},
+      f);
+}
+
 // False if there is no such version.
 template <typename T>
 bool run(
@@ -148,11 +171,11 @@ bool run(
   if (version == "plain") {
     launch_plain<T>(r, Usual(), stream);
   } else if (version == "32 bits") {
-    launch_vectorized<T, 1, Split>(r, Usual(), stream);
+    launch_width<1, T>(r, Usual(), stream);
   } else if (version == "16 bytes") {
-    launch_vectorized<T, N, Split>(r, Usual(), stream);
+    launch_width<N, T>(r, Usual(), stream);
   } else if (version == "fast arithmetic") { // the solution's own
-    launch_vectorized<T, N, Split>(r, SiluAndMul(), stream);
+    launch_width<N, T>(r, SiluAndMul(), stream);
   } else if (version == "same traffic") {
     same_traffic<<<grid_for(vectors).blocks, kThreads, 0, stream>>>(
         reinterpret_cast<const uint4*>(input),

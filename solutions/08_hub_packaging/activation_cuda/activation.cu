@@ -4,7 +4,7 @@
 #include "launch.h"
 #include "launch_activation.h"
 
-namespace wb {
+namespace wb::cuda {
 namespace {
 
 // To the plain kernel every other element is a gate; to vectors a row is one
@@ -69,4 +69,4 @@ const char* launch_activation(
   }));
 }
 
-} // namespace wb
+} // namespace wb::cuda

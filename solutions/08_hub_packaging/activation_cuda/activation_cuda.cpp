@@ -17,7 +17,7 @@ void activation_cuda(
   // A stream belongs to a device, which must be the current one.
   const torch::stable::accelerator::DeviceGuard guard(device);
   const char* const error =
-      launch_activation(op, dtype, rows, options, current_stream(device));
+      cuda::launch_activation(op, dtype, rows, options, current_stream(device));
   STD_TORCH_CHECK(error == nullptr, "CUDA says: ", error);
 }
 

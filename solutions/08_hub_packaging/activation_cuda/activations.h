@@ -4,7 +4,7 @@
 #include "kernels.h"
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 // One operand: [..., d] -> [..., d].
 template <typename T, int N>
@@ -153,5 +153,5 @@ struct SwigluoaiAndMul {
   }
 };
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

@@ -11,7 +11,7 @@
 
 // Hidden: kernels of other libraries in the process have names like these.
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 //! [math]
 // By CUDA's library functions: a result in float is right to a few ulp, and
@@ -57,5 +57,5 @@ struct SiluAndMul {
 };
 //! [functors]
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

@@ -10,7 +10,7 @@
 
 #define KERNEL_ASSERT(condition) assert(condition)
 
-namespace wb {
+namespace wb::cuda {
 
 //! [gpu_types]
 struct Half {
@@ -55,4 +55,4 @@ __device__ inline float approx_reciprocal(float x) {
   return y;
 }
 
-} // namespace wb
+} // namespace wb::cuda

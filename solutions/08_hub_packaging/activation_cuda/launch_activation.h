@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 // Puts the kernel on `stream`, a cudaStream_t of the current device. Returns
 // nullptr, or why it could not; neither waits nor allocates.
@@ -19,5 +19,5 @@ const char* launch_activation(
     const Options& options,
     void* stream);
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
-namespace wb {
+namespace wb::cuda {
 
 // The most that a launch takes: so a vector's number has 32 bits, and a thread
 // beyond the end as well.
@@ -34,5 +34,5 @@ inline int vector_width(const Rows& r, int element_size) {
 }
 //! [vector_width]
 
-} // namespace wb
+} // namespace wb::cuda
 #pragma GCC visibility pop

@@ -4,7 +4,7 @@
 
 #include "launch.h"
 
-namespace wb {
+namespace wb::cuda {
 namespace {
 
 struct AddScaled {
@@ -26,4 +26,4 @@ const char* launch_add_scaled(
   }));
 }
 
-} // namespace wb
+} // namespace wb::cuda

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace wb {
+namespace wb::cuda {
 
 // out = gate + alpha * up, of `rows`, on `stream`, a cudaStream_t of the
 // current device. Returns nullptr, or why it could not; neither waits nor
@@ -14,4 +14,4 @@ namespace wb {
 const char* launch_add_scaled(
     Dtype dtype, const Rows& rows, float alpha, void* stream);
 
-} // namespace wb
+} // namespace wb::cuda

@@ -45,7 +45,7 @@ Tensor add_scaled_cuda(const Tensor& input, const Tensor& other, double alpha) {
   const int32_t device = input.get_device_index();
   // A stream belongs to a device, which must be the current one.
   const torch::stable::accelerator::DeviceGuard guard(device);
-  const char* const error = launch_add_scaled(
+  const char* const error = cuda::launch_add_scaled(
       dtype, rows, static_cast<float>(alpha), current_stream(device));
   STD_TORCH_CHECK(error == nullptr, "CUDA says: ", error);
   return out;
