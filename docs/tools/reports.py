@@ -31,6 +31,9 @@ RESULTS = {
     "sass.json": ("instructions of the CUDA kernels",
                   "07_cuda_activation_kernel.md",
                   "./workbook test -- tests/gpu/test_sass.py --record"),
+    "machine_code.json": (
+        "which kernels the tree makes", "07_cuda_activation_kernel.md",
+        "./workbook test -- tests/gpu/test_measure.py --record"),
     "limits.json": (
         "chapter 08's kernels from one element to 1.6 GB", "08_hub_packaging.md",
         "./workbook bench 08 --limits --peer LIBRARY --json FILE"),
