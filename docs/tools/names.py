@@ -68,9 +68,10 @@ TOLD_IN = {
 
 def told_in(row: dict) -> str:
     """Return a link to the first page that has a name, or "-"."""
-    if page := TOLD_IN.get(row["name"]):
-        return link_to(page)
     last = row["name"].rpartition("::")[2]
+    if page := TOLD_IN.get(row["name"]):
+        assert last in words()[page], f"{page} has no {last}"
+        return link_to(page)
     wanted = {"method": {f".{last}"}, "enumerator": {f"::{last}"},
               "function": {f"{last}(", f"::{last}", f"`{last}`"}}.get(
                   row["kind"], {last})
