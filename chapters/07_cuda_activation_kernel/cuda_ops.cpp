@@ -1,5 +1,5 @@
-// The ops on CUDA: checks, device and stream, the launch. No CUDA header is
-// needed here. Nothing waits, and nothing is allocated but results and copies.
+// The ops on CUDA: check, rows, launch. No CUDA header is needed here. Nothing
+// waits, and nothing is allocated but results and copies.
 #include "checked_box.h"
 #include "checks.h"
 #include "compat.h"
@@ -19,46 +19,46 @@
 namespace wb {
 namespace {
 
-//! [on_current_stream]
-// Calls launch(stream), which returns nullptr or an error's text, with the
-// device of `input` current, and its current stream.
-template <typename Launch>
-void on_current_stream(const Tensor& input, const Launch& launch) {
-  const int32_t device = input.get_device_index();
-  // TODO(07.2): on this device, on its current stream; and say what is wrong
-  STD_TORCH_CHECK(false, "TODO(07.2): device, stream, launch, error");
-  (void)device;
-  launch(nullptr);
-}
-//! [on_current_stream]
+using torch::stable::accelerator::DeviceGuard;
 
-//! [out_cuda]
-void silu_and_mul_out_cuda(const Tensor& out, const Tensor& input) {
+// `half` is the argument `name`, which must be [..., d] where input is
+// [..., 2d], of its dtype and on its device. Returns the dtype.
+Dtype check_half(const char* name, const Tensor& half, const Tensor& input) {
   const TensorInfo info(input);
   check_even(info.sizes);
-  check_rows("out", TensorInfo(out), info, info.sizes.back() / 2);
-  check_contiguous("out", out);
-  check_device("out", out, input);
-  const Dtype dtype = cuda_dtype(input);
-  if (out.numel() == 0) {
-    return; // no rows, or rows of nothing: a launch of no blocks is an error
-  }
-  const Tensor in =
-      row_stride(input) ? input : torch::stable::contiguous(input);
+  check_rows(name, TensorInfo(half), info, info.sizes.back() / 2);
+  check_device(name, half, input);
+  return cuda_dtype(input);
+}
+
+// `out` is contiguous and not empty, and the rows of `input` are evenly apart.
+Rows rows_of(const Tensor& out, const Tensor& input, Dtype dtype) {
   const int64_t d = out.size(-1);
-  const int64_t column_stride = in.stride(-1);
-  const auto* const gate = static_cast<const char*>(in.const_data_ptr());
-  const Rows rows{
+  const int64_t column_stride = input.stride(-1);
+  const auto* const gate = static_cast<const char*>(input.const_data_ptr());
+  return {
       gate,
       gate + d * column_stride * element_size(dtype),
       out.mutable_data_ptr(),
       out.numel() / d,
       d,
-      *row_stride(in),
+      *row_stride(input),
       column_stride};
-  on_current_stream(in, [&](void* stream) {
-    return cuda::launch_silu_and_mul(dtype, rows, stream);
-  });
+}
+
+//! [out_cuda]
+void silu_and_mul_out_cuda(const Tensor& out, const Tensor& input) {
+  const Dtype dtype = check_half("out", out, input);
+  check_contiguous("out", out);
+  if (out.numel() == 0) {
+    return; // no rows, or rows of nothing: a launch of no blocks is an error
+  }
+  const Tensor in =
+      row_stride(input) ? input : torch::stable::contiguous(input);
+  const Rows rows = rows_of(out, in, dtype);
+  // TODO(07.2): on input's device, on its current stream; say what is wrong
+  STD_TORCH_CHECK(false, "TODO(07.2): device, stream, launch, error");
+  cuda::launch_silu_and_mul(dtype, rows, nullptr);
 }
 //! [out_cuda]
 
@@ -69,29 +69,23 @@ Tensor silu_and_mul_cuda(const Tensor& input) {
 }
 
 Tensor silu_and_mul_backward_cuda(const Tensor& grad, const Tensor& input) {
-  const TensorInfo info(input);
-  check_even(info.sizes);
-  check_rows("grad", TensorInfo(grad), info, info.sizes.back() / 2);
-  check_device("grad", grad, input);
-  const Dtype dtype = cuda_dtype(input);
-  Tensor result = torch::stable::new_empty(input, info.sizes);
+  const Dtype dtype = check_half("grad", grad, input);
+  Tensor result = torch::stable::new_empty(input, input.sizes());
   if (grad.numel() == 0) {
     return result;
   }
-  const Tensor dy =
-      as_contiguous(grad); // often expanded: the gradient of a sum
+  // Often expanded: the gradient of a sum.
+  const Tensor dy = as_contiguous(grad);
   const Tensor in = as_contiguous(input);
   const int64_t d = dy.size(-1);
-  on_current_stream(in, [&](void* stream) {
-    return cuda::launch_silu_and_mul_backward(
-        dtype,
-        dy.const_data_ptr(),
-        in.const_data_ptr(),
-        result.mutable_data_ptr(),
-        dy.numel() / d,
-        d,
-        stream);
-  });
+  const cuda::BackwardRows rows{
+      dy.const_data_ptr(),
+      in.const_data_ptr(),
+      result.mutable_data_ptr(),
+      dy.numel() / d,
+      d};
+  // TODO(07.2): the launch of the gradient, in the same way
+  cuda::launch_silu_and_mul_backward(dtype, rows, nullptr);
   return result;
 }
 

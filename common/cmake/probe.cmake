@@ -3,7 +3,8 @@
 # adds it, from outside, to the folder's own build.
 function(workbook_add_probe)
   add_library(probe SHARED ${WORKBOOK_PROBE})
-  target_include_directories(probe PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_include_directories(probe PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/core)
   target_include_directories(probe SYSTEM PRIVATE ${TORCH_ROOT}/include)
   target_compile_definitions(probe
     PRIVATE TORCH_TARGET_VERSION=0x020a000000000000)

@@ -3,7 +3,8 @@
 #include "silu_and_mul_cuda.h"
 
 #include "backward.h"
-#include "launch.h"
+#include "functors.h"
+#include "launch_rows.h"
 
 namespace wb::cuda {
 
@@ -16,24 +17,19 @@ const char* launch_silu_and_mul(Dtype dtype, const Rows& rows, void* stream) {
 }
 
 const char* launch_silu_and_mul_backward(
-    Dtype dtype,
-    const void* grad,
-    const void* input,
-    void* result,
-    int64_t rows,
-    int64_t d,
-    void* stream) {
+    Dtype dtype, const BackwardRows& r, void* stream) {
   return text_of(dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    return launch(
-        grid_for(rows * d),
-        static_cast<cudaStream_t>(stream),
+    const int64_t n = r.rows * r.d;
+    const LaunchConfig config(n, kThreads, static_cast<cudaStream_t>(stream));
+    return cudaLaunchKernelEx(
+        &config,
         plain_backward<T, SiluAndMulBackward>,
-        static_cast<const T*>(grad),
-        static_cast<const T*>(input),
-        static_cast<T*>(result),
-        d,
-        rows * d,
+        static_cast<const T*>(r.grad),
+        static_cast<const T*>(r.input),
+        static_cast<T*>(r.result),
+        r.d,
+        n,
         SiluAndMulBackward());
   }));
 }

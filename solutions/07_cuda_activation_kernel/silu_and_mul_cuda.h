@@ -9,19 +9,20 @@
 #pragma GCC visibility push(hidden)
 namespace wb::cuda {
 
+// What the gradient works on. None has gaps.
+struct BackwardRows {
+  const void* grad;  // [rows, d]
+  const void* input; // [rows, 2d]
+  void* result;      // [rows, 2d]
+  int64_t rows;
+  int64_t d;
+};
+
 // Both put a kernel on `stream`, a cudaStream_t of the current device. They
 // return nullptr, or why they could not; they neither wait nor allocate.
 const char* launch_silu_and_mul(Dtype dtype, const Rows& rows, void* stream);
-
-// grad [rows, d], input and result [rows, 2d], none with gaps.
 const char* launch_silu_and_mul_backward(
-    Dtype dtype,
-    const void* grad,
-    const void* input,
-    void* result,
-    int64_t rows,
-    int64_t d,
-    void* stream);
+    Dtype dtype, const BackwardRows& rows, void* stream);
 
 } // namespace wb::cuda
 #pragma GCC visibility pop

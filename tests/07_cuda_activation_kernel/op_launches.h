@@ -135,7 +135,7 @@ inline std::string launch_and_catch(const Tensor& out, const Tensor& input) {
     const auto& asked = pretend::state();                                 \
     if (!why.empty() && asked.launches.empty() && asked.blocks == 0 &&    \
         asked.threads != 0) {                                             \
-      LOOK_AT("launch.h", "grid_for");                                    \
+      LOOK_AT("core/launch.h", "LaunchConfig");                           \
       FAIL(                                                               \
           "the launch is of 0 blocks of " << asked.threads                \
                                           << " threads, "                 \

@@ -64,6 +64,7 @@ void check_assertion(bool holds, const char* condition) {
 
 #include "backward.h"
 #include "cuda_inputs.h"
+#include "functors.h"
 #include "kernels.h"
 #include "plan.h"
 

@@ -168,7 +168,7 @@ TEST_CASE(
     REQUIRE(state.launches.size() == 1);
     const pretend::Launch launched = state.launches[0];
     {
-      LOOK_AT("cuda_ops.cpp", "");
+      LOOK_AT("cuda_ops.cpp", "launch_silu_and_mul(");
       REQUIRE_CLEAN(
           launched.device == 1
               ? ""
@@ -180,14 +180,14 @@ TEST_CASE(
                               "it another device is");
     }
     {
-      LOOK_AT("cuda_ops.cpp", "launch(");
+      LOOK_AT("cuda_ops.cpp", "launch_silu_and_mul(");
       REQUIRE_CLEAN(check_stream(launched.stream));
       REQUIRE_CLEAN(
           state.forbidden == 0
               ? ""
               : "the op waits for the GPU, or allocates: a launch only queues");
     }
-    LOOK_AT("launch.h", "grid_for");
+    LOOK_AT("core/launch.h", "LaunchConfig");
     CHECK(launched.threads % 32 == 0);
     if (launched.threads > 128) {
       FAIL(
@@ -216,13 +216,13 @@ TEST_CASE(
       CHECK(said == Contains("unspecified launch failure"));
     }
     {
-      LOOK_AT("launch.h", "text_of");
+      LOOK_AT("core/launch.h", "text_of");
       REQUIRE_CLEAN(
           state.error == 0
               ? ""
               : "the error is still with CUDA, and whoever asks next gets it");
     }
-    LOOK_AT("cuda_ops.cpp", "");
+    LOOK_AT("cuda_ops.cpp", "launch_silu_and_mul(");
     REQUIRE_CLEAN(
         state.device == 0 ? ""
                           : "cuda:0 was current before the call, and after "
@@ -231,7 +231,7 @@ TEST_CASE(
     CHECK(state.launches.size() == 1);
   }
   SUBCASE("an error that someone else has left stays there") {
-    LOOK_AT("launch.h", "text_of");
+    LOOK_AT("core/launch.h", "text_of");
     state.error = 719;
     REQUIRE_LAUNCHED(out, input);
     CHECK(state.launches.size() == 1);
@@ -275,7 +275,7 @@ TEST_CASE(
       for (const auto& launched : state.launches) {
         threads += launched.blocks * launched.threads;
       }
-      LOOK_AT("launch.h", "grid_for");
+      LOOK_AT("core/launch.h", "LaunchConfig");
       CAPTURE(threads);
       REQUIRE_CLEAN(
           threads >= static_cast<uint64_t>(n)
@@ -299,7 +299,10 @@ TEST_CASE(
   const Tensor out = tensor(std::vector<float>(15), {3, 5});
   for (const Op& op : ops_of(out, input)) {
     INFO("op: ", op.name);
-    LOOK_AT("cuda_ops.cpp", "launch(");
+    LOOK_AT(
+        "cuda_ops.cpp",
+        op.name == "silu_and_mul_backward" ? "launch_silu_and_mul_backward("
+                                           : "launch_silu_and_mul(");
     for (const int home : {1, 0}) {
       for (const int current : {0, 1}) {
         const pretend::Pretend gpu(home, current);
@@ -322,7 +325,7 @@ TEST_CASE(
     };
     check_text(719);
     {
-      LOOK_AT("launch.h", "text_of");
+      LOOK_AT("core/launch.h", "text_of");
       check_text(98); // each failure says its own reason
       check_text(2);
     }
@@ -554,7 +557,7 @@ TEST_CASE(
   if (!pretend::state().seen) {
     return; // the launch is not run
   }
-  LOOK_AT("cuda_inputs.h", "row_stride");
+  LOOK_AT("core/cuda_inputs.h", "row_stride");
   using Numbers = std::vector<int64_t>;
   const auto check = [](const Numbers& sizes,
                         const Numbers& strides,
@@ -633,7 +636,7 @@ TEST_CASE(
     "07.5 each vector is computed once, by a thread with its operands" *
     doctest::description("A thread takes another vector than its own, or "
                          "computes some element of it wrong.")) {
-  LOOK_AT("kernels.h", "vectorized");
+  LOOK_AT("core/kernels.h", "vectorized");
   SUBCASE("each vector is written once, from its operands") {
     for (const int size : {2, 4}) {
       for (int width = 16 / size; width >= 1; width /= 2) {
@@ -798,7 +801,7 @@ TEST_CASE(
   if (!pretend::state().seen) {
     return; // the launch is not run
   }
-  LOOK_AT("plan.h", "vector_width");
+  LOOK_AT("core/plan.h", "vector_width");
   SUBCASE("the launch follows") {
     for (const auto& [rows, blocks] :
          {std::pair{int64_t{1}, uint64_t{14}},
@@ -851,7 +854,7 @@ TEST_CASE(
           ? ""
           : "Fast::sigmoid calls neither approx_exp2 nor approx_reciprocal");
   const auto is_fast = function<bool(int)>("wb07_probe_is_fast");
-  LOOK_AT("functors.h", "math_for");
+  LOOK_AT("core/arithmetic.h", "math_for");
   REQUIRE_CLEAN(
       is_fast(2) ? "" : "math_for of a type of two bytes is still Precise");
   REQUIRE_CLEAN(
@@ -915,7 +918,7 @@ TEST_CASE(
     "07.7 float is computed as before, also where exp is steep" *
     doctest::description("float is farther off than by Precise as it is "
                          "given.")) {
-  LOOK_AT("functors.h", "math_for");
+  LOOK_AT("core/arithmetic.h", "math_for");
   std::vector<float> gates;
   for (int i = 0; i < 0x4000; ++i) {
     gates.push_back(-120 + 220.0f * static_cast<float>(i) / 0x4000);

@@ -79,7 +79,7 @@ def test_launches_on_a_pretended_gpu(tmp_path):
     package, torch = CHAPTER.solution, torch_root()
     passes(nvcc.find(), "-std=c++17", "-arch=sm_90", "-cudart", "none",
            "-Xcompiler", "-fPIC", "-I", package / "torch-ext",
-           "-I", package / "torch-ext/core",
+           "-I", package / "torch-ext/core", "-I", package / "activation_cuda/core",
            "-c", package / "activation_cuda/activation.cu",
            "-o", tmp_path / "kernels.o")
     passes("g++", "-std=c++20", "-Wall", "-Wextra", "-rdynamic", "-I", package,

@@ -32,7 +32,8 @@ cp -r "$root/solutions/$solution/python" "$root/solutions/$solution/tests" "$fol
 cp "$made/$solution/$library" "$folder/python/cuda_activation_kernel"
 for name in versions variants; do
   "$nvcc" -std=c++17 -O3 -DNDEBUG -shared -Xcompiler -fPIC,-Wall,-Wextra \
-    -I "$root/solutions/$solution" -gencode arch=compute_90,code=sm_90 \
+    -I "$root/solutions/$solution" -I "$root/solutions/$solution/core" \
+    -gencode arch=compute_90,code=sm_90 \
     "$root/tests/gpu/$name.cu" -o "$folder/lib$name.so"
 done
 

@@ -1,6 +1,6 @@
 // Prints how the launcher of chapter 07 divides rows: the width of a vector,
 // and the blocks and threads of the launch. For machine_code.py.
-#include "launch.h"
+#include "launch_rows.h"
 
 #include <cstdio>
 
@@ -19,8 +19,10 @@ int main() {
             };
             const Rows r{at(0), at(d), at(0), rows, d, 2 * d, column_stride};
             const int width = vector_width(r, size);
-            const Grid grid = grid_for(rows * d / (width ? width : 1));
-            std::printf("%d %u %u\n", width, grid.blocks, grid.threads);
+            const LaunchConfig config(
+                rows * d / (width ? width : 1), kThreads, nullptr);
+            std::printf(
+                "%d %u %u\n", width, config.gridDim.x, config.blockDim.x);
           }
         }
       }

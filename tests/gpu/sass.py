@@ -104,7 +104,7 @@ def count(instructions: list[tuple[int, str, str]]) -> int:
 
 
 def counted(folder: Path = SOLUTION, arch: str = "sm_90") -> dict:
-    code = disassemble(ROOT / "tests/gpu/versions.cu", [folder], arch)
+    code = disassemble(ROOT / "tests/gpu/versions.cu", [folder, folder / "core"], arch)
     rows = []
     for version, pattern, elements, what in VERSIONS:
         names = [name for name in code if re.search(pattern, name)]

@@ -246,12 +246,12 @@ def test_the_tree_makes_the_machine_code_on_record(request, cuda):
 @pytest.mark.full
 def test_a_name_or_a_comment_is_no_other_kernel(tmp_path, cuda):
     folder = shutil.copytree(ROOT / "solutions" / measure.NAME, tmp_path / "copy")
-    functors = folder / "functors.h"
-    before = functors.read_text()
+    arithmetic = folder / "core/arithmetic.h"
+    before = arithmetic.read_text()
 
     def hash_with(old, new):
         assert old in before
-        functors.write_text(before.replace(old, new))
+        arithmetic.write_text(before.replace(old, new))
         return machine_code.hash_kernels(folder)
     assert hash_with("Precise", "Exact") == hash_with("//", "// So:") == \
         CODE[measure.NAME]

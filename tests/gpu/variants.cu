@@ -3,7 +3,8 @@
 // shall keep what they move, 32 bytes of each operand side by side, blocks that
 // stay, and launches that overlap (programmatic dependent launch, PDL). The
 // arithmetic is the solution's. bfloat16 only.
-#include "launch.h"
+#include "functors.h"
+#include "launch_rows.h"
 
 #include <cub/device/device_transform.cuh>
 

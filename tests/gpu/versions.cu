@@ -7,7 +7,8 @@
 // and none of their code: 16 bytes an access each. The last two engines let a
 // launch overlap with the one ahead of it (programmatic dependent launch, PDL)
 // if they are asked to: these are versions of their own.
-#include "launch.h"
+#include "functors.h"
+#include "launch_rows.h"
 
 #include <algorithm>
 #include <string>
@@ -135,9 +136,9 @@ void launch_width(const Rows& r, const F& f, cudaStream_t stream) {
   const auto at = [](const void* address) {
     return static_cast<const T*>(address);
   };
-  launch(
-      grid_for(vectors),
-      stream,
+  const LaunchConfig config(vectors, kThreads, stream);
+  cudaLaunchKernelEx(
+      &config,
       vectorized<T, N, Split, F>,
       Params<T>{
           at(r.gate),
@@ -177,7 +178,10 @@ bool run(
   } else if (version == "fast arithmetic") { // the solution's own
     launch_width<N, T>(r, SiluAndMul(), stream);
   } else if (version == "same traffic") {
-    same_traffic<<<grid_for(vectors).blocks, kThreads, 0, stream>>>(
+    const LaunchConfig config(vectors, kThreads, stream);
+    cudaLaunchKernelEx(
+        &config,
+        same_traffic,
         reinterpret_cast<const uint4*>(input),
         reinterpret_cast<uint4*>(out),
         vectors);

@@ -109,11 +109,11 @@ def test_error_that_nvcc_reports(implementation):
     if shutil.which("nvcc") is None:
         pytest.skip("no nvcc: ./workbook nvcc --fetch")
     mine = implementation("07")
-    mine.replace("launch.h", "cudaGetErrorString(", "cudaGetErrorText(")
+    mine.replace("core/launch.h", "cudaGetErrorString(", "cudaGetErrorText(")
     verdict = mine.check()
     assert verdict.kind == "compile", verdict
     assert "cudaGetErrorText" in verdict.message[0]
-    assert verdict.line == mine.line_of("launch.h", "cudaGetErrorText(")
+    assert verdict.line == mine.line_of("core/launch.h", "cudaGetErrorText(")
 
 
 @pytest.mark.full

@@ -170,17 +170,19 @@ def test_the_place_that_a_check_names():
     def line(name, text):
         file, number = source.find_named("07.2", name, text)
         return file.read_text().splitlines()[number - 1].strip()
-    assert line("cuda_ops.cpp", "launch(").startswith("const char* const error =")
-    assert line("launch.h", "grid_for").startswith("return {")
-    assert line("launch.h", "text_of") == "if (error == cudaSuccess) {"
-    assert line("launch.h", "nowhere").startswith("return {")
-    assert source.find_named("07.2", "plan.h", "width") is None  # another step's
-    said = ["size := 2", "look at launch.h: text_of", "look at cuda_ops.cpp:"]
+    assert line("cuda_ops.cpp", "launch_silu_and_mul(").startswith("cuda::launch_")
+    assert line("core/launch.h", "LaunchConfig").startswith("gridDim = ")
+    assert line("core/launch.h", "text_of") == "if (error == cudaSuccess) {"
+    assert line("core/launch.h", "nowhere").startswith("gridDim = ")
+    # Another step's.
+    assert source.find_named("07.2", "core/plan.h", "width") is None
+    said = ["size := 2", "look at core/launch.h: text_of", "look at cuda_ops.cpp:"]
     failure = Failure("a text", context=said)
     assert failure.look == ("cuda_ops.cpp", "")
     assert in_words(failure) == ["a text", "with: size = 2"]
     undone = Source(chapter, chapter.exercise)
-    assert undone.find_named("07.2", "launch.h", "text_of") is None  # its TODO is shown
+    # Its TODO is shown.
+    assert undone.find_named("07.2", "core/launch.h", "text_of") is None
 
 
 

@@ -15,9 +15,7 @@ SUFFIXES = {".h", ".cpp", ".cu"}
 # Files of one name that differ, and why.
 OF_THEIR_OWN = {
     ("08_hub_packaging", "error_text.h"):
-        "the Hub's checker refuses the weak symbol of 03's",
-    ("07_cuda_activation_kernel", "outputs.h"):
-        "07's sources are those that a GPU was measured with"}
+        "the Hub's checker refuses the weak symbol of 03's"}
 
 
 def find_carried() -> Iterator[tuple[Path, list[Path]]]:

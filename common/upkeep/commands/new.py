@@ -50,11 +50,12 @@ BARE = ROOT / "common/upkeep/bare"  # one small op for each template
 # The files of a template's own ops, and what they alone need.
 OF_ITS_OPS = {
     "04": ["silu*", "swiglu.h", "widen_narrow.h", "tests/test_silu_and_mul.py"],
-    "07": ["silu*", "backward.h", "widen_narrow.h", "tests/test_silu_and_mul.py"],
-    "08": ["activation_cpu/*.*", "activation_cuda/*", "widen_narrow.h",
-           "arguments.h", "op_kind.h", "rows.h", "compat.h", "cuda_inputs.h",
-           "layers.py", "reference.py", "test_activation.py", "test_pytorch.py",
-           "benchmarks/*"]}
+    "07": ["silu*", "functors.h", "backward.h", "widen_narrow.h",
+           "tests/test_silu_and_mul.py"],
+    "08": ["activation_cpu/*.*", "activation_cuda/*", "activation_cuda/core/*",
+           "widen_narrow.h", "arguments.h", "op_kind.h", "rows.h", "compat.h",
+           "cuda_inputs.h", "layers.py", "reference.py", "test_activation.py",
+           "test_pytorch.py", "benchmarks/*"]}
 # What the small op has from other templates.
 OF_OTHERS = {
     "04": {},

@@ -1,8 +1,9 @@
 // The kernels for the GPU, for each op, dtype and width. No torch header: they
 // would make this file five times as slow.
 #include "activations.h"
-#include "launch.h"
+#include "functors.h"
 #include "launch_activation.h"
+#include "launch_rows.h"
 
 namespace wb::cuda {
 namespace {

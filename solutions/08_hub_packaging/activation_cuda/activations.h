@@ -1,6 +1,7 @@
 // The rest of the ops, and of the ways in which a row can lie.
 #pragma once
 
+#include "functors.h"
 #include "kernels.h"
 
 #pragma GCC visibility push(hidden)

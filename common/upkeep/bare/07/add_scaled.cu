@@ -2,7 +2,7 @@
 // slow.
 #include "add_scaled_cuda.h"
 
-#include "launch.h"
+#include "launch_rows.h"
 
 namespace wb::cuda {
 namespace {

@@ -1,5 +1,5 @@
-// The op on CUDA: checks, device and stream, the launch. No CUDA header is
-// needed here. Nothing waits, and nothing is allocated but results and copies.
+// The op on CUDA: check, rows, launch. No CUDA header is needed here. Nothing
+// waits, and nothing is allocated but results and copies.
 #include "add_scaled_cuda.h"
 #include "checked_box.h"
 #include "checks.h"
@@ -17,6 +17,8 @@
 
 namespace wb {
 namespace {
+
+using torch::stable::accelerator::DeviceGuard;
 
 Tensor add_scaled_cuda(const Tensor& input, const Tensor& other, double alpha) {
   const TensorInfo info(input);
@@ -43,8 +45,7 @@ Tensor add_scaled_cuda(const Tensor& input, const Tensor& other, double alpha) {
       n,
       1};
   const int32_t device = input.get_device_index();
-  // A stream belongs to a device, which must be the current one.
-  const torch::stable::accelerator::DeviceGuard guard(device);
+  const DeviceGuard guard(device); // CUDA launches on the current device
   const char* const error = cuda::launch_add_scaled(
       dtype, rows, static_cast<float>(alpha), current_stream(device));
   STD_TORCH_CHECK(error == nullptr, "CUDA says: ", error);

@@ -1,5 +1,4 @@
-// What is computed of one element, in float, and the two kinds of arithmetic it
-// is computed in.
+// The two kinds of arithmetic that a functor may compute in, both of floats.
 #pragma once
 
 #ifdef __CUDACC__ // else a test, which brings its own
@@ -34,9 +33,9 @@ struct Fast {
   // All is scaled by 2^24, which costs nothing: e, too, is then far from
   // 2^-126, below which the hardware makes it 0.
   static __device__ float sigmoid(float x) {
-    // TODO(07.7): 1 / (1 + e^-x), by the two approximations of gpu.h
-    KERNEL_ASSERT(!"TODO(07.7): by approx_exp2 and approx_reciprocal");
-    return x;
+    constexpr float kScale = 0x1p24f;
+    const float e = approx_exp2(fmaf(-fabsf(x), 1.44269504f, 24));
+    return (x < 0 ? e : kScale) * approx_reciprocal(kScale + e);
   }
   static __device__ float times_sigmoid(float gate, float x, float = 0) {
     return gate * sigmoid(x);
@@ -44,18 +43,8 @@ struct Fast {
 };
 
 template <typename T>
-using math_for = Precise; // TODO(07.7): Fast for a type of two bytes
+using math_for = std::conditional_t<sizeof(T) == 2, Fast, Precise>;
 //! [math]
-
-//! [functors]
-// A functor is copied to the GPU by value, so it may hold parameters.
-struct SiluAndMul {
-  template <typename Math>
-  __device__ float operator()(Math math, float gate, float up) const {
-    return math.times_sigmoid(gate, gate) * up;
-  }
-};
-//! [functors]
 
 } // namespace wb::cuda
 #pragma GCC visibility pop

@@ -2,7 +2,7 @@
 // test runs them on the host, one thread after the other.
 #pragma once
 
-#include "functors.h"
+#include "arithmetic.h"
 
 #include <cstdint>
 

@@ -1,0 +1,50 @@
+// The two kinds of arithmetic that a functor may compute in, both of floats.
+#pragma once
+
+#ifdef __CUDACC__ // else a test, which brings its own
+#include "gpu.h"
+#endif
+
+#include <cmath>
+#include <type_traits>
+
+// Hidden: kernels of other libraries in the process have names like these.
+#pragma GCC visibility push(hidden)
+namespace wb::cuda {
+
+//! [math]
+// By CUDA's library functions: a result in float is right to a few ulp, and
+// from 2^-120 down, where exp is subnormal, to a few units of 2^-143.
+struct Precise {
+  // gate * sigmoid(x + low). exp of what is never positive does not overflow,
+  // and its root is not subnormal where the result is a normal number.
+  static __device__ float times_sigmoid(float gate, float x, float low = 0) {
+    const float root = expf(-0.5f * fabsf(x));
+    const float right = gate / (1 + root * root);
+    // e^(x + low) = e^x (1 + low); of an x so small that e^x is 0, low may be
+    // NaN.
+    const float left = root > 0 ? fmaf(root, low, root) : root;
+    return x < 0 ? right * root * left : right;
+  }
+};
+
+// In a third of the instructions, for results that are rounded to 8 or 11 bits.
+struct Fast {
+  // All is scaled by 2^24, which costs nothing: e, too, is then far from
+  // 2^-126, below which the hardware makes it 0.
+  static __device__ float sigmoid(float x) {
+    // TODO(07.7): 1 / (1 + e^-x), by the two approximations of gpu.h
+    KERNEL_ASSERT(!"TODO(07.7): by approx_exp2 and approx_reciprocal");
+    return x;
+  }
+  static __device__ float times_sigmoid(float gate, float x, float = 0) {
+    return gate * sigmoid(x);
+  }
+};
+
+template <typename T>
+using math_for = Precise; // TODO(07.7): Fast for a type of two bytes
+//! [math]
+
+} // namespace wb::cuda
+#pragma GCC visibility pop
