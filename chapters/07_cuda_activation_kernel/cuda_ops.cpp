@@ -2,8 +2,8 @@
 // waits, and nothing is allocated but results and copies.
 #include "checked_box.h"
 #include "checks.h"
-#include "compat.h"
 #include "cuda_inputs.h"
+#include "current_stream.h"
 #include "outputs.h"
 #include "silu_and_mul_cuda.h"
 #include "sizes.h"

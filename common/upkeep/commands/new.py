@@ -53,7 +53,7 @@ OF_ITS_OPS = {
     "07": ["silu*", "functors.h", "backward.h", "widen_narrow.h",
            "tests/test_silu_and_mul.py"],
     "08": ["activation_cpu/*.*", "activation_cuda/*", "activation_cuda/core/*",
-           "widen_narrow.h", "arguments.h", "op_kind.h", "rows.h", "compat.h",
+           "widen_narrow.h", "arguments.h", "op_kind.h", "rows.h", "current_stream.h",
            "cuda_inputs.h", "layers.py", "reference.py", "test_activation.py",
            "test_pytorch.py", "benchmarks/*"]}
 # What the small op has from other templates.

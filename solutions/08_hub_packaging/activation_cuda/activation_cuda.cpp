@@ -1,6 +1,6 @@
 // Every op on CUDA: device, stream, launch. No CUDA header is needed here.
 #include "activation_cuda.h"
-#include "compat.h"
+#include "current_stream.h"
 #include "launch_activation.h"
 
 #include <torch/csrc/stable/accelerator.h>

@@ -3,8 +3,8 @@
 #include "add_scaled_cuda.h"
 #include "checked_box.h"
 #include "checks.h"
-#include "compat.h"
 #include "cuda_inputs.h"
+#include "current_stream.h"
 #include "outputs.h"
 
 #include <torch/csrc/stable/accelerator.h>
