@@ -56,7 +56,7 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void whole_row(
+X86_64_LEVELS void whole_row(
     T* grad_gate,
     T* grad_up,
     const T* grad,
@@ -83,48 +83,6 @@ template <typename T>
   span(grad_gate + i, grad_up + i, grad + i, gate + i, up + i, d - i);
 }
 
-X86_64_LEVELS void by_level(
-    float* grad_gate,
-    float* grad_up,
-    const float* grad,
-    const float* gate,
-    const float* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(grad_gate, grad_up, grad, gate, up, d, non_temporal);
-}
-X86_64_LEVELS void by_level(
-    Half* grad_gate,
-    Half* grad_up,
-    const Half* grad,
-    const Half* gate,
-    const Half* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(grad_gate, grad_up, grad, gate, up, d, non_temporal);
-}
-X86_64_LEVELS void by_level(
-    BFloat16* grad_gate,
-    BFloat16* grad_up,
-    const BFloat16* grad,
-    const BFloat16* gate,
-    const BFloat16* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(grad_gate, grad_up, grad, gate, up, d, non_temporal);
-}
-// std::exp keeps it from being vectorised.
-void by_level(
-    double* grad_gate,
-    double* grad_up,
-    const double* grad,
-    const double* gate,
-    const double* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(grad_gate, grad_up, grad, gate, up, d, non_temporal);
-}
-
 } // namespace
 
 template <typename T>
@@ -136,7 +94,7 @@ void silu_and_mul_backward_row(
     const T* up,
     int64_t d,
     bool non_temporal) {
-  by_level(grad_gate, grad_up, grad, gate, up, d, non_temporal);
+  whole_row(grad_gate, grad_up, grad, gate, up, d, non_temporal);
 }
 
 template void silu_and_mul_backward_row(

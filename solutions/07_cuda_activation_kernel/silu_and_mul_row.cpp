@@ -34,7 +34,7 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void whole_row(
+X86_64_LEVELS void whole_row(
     T* out, const T* gate, const T* up, int64_t d, bool non_temporal) {
   int64_t i = 0;
   if (non_temporal) {
@@ -52,42 +52,12 @@ template <typename T>
 }
 //! [row]
 
-X86_64_LEVELS void by_level(
-    float* out,
-    const float* gate,
-    const float* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(out, gate, up, d, non_temporal);
-}
-X86_64_LEVELS void by_level(
-    Half* out, const Half* gate, const Half* up, int64_t d, bool non_temporal) {
-  whole_row(out, gate, up, d, non_temporal);
-}
-X86_64_LEVELS void by_level(
-    BFloat16* out,
-    const BFloat16* gate,
-    const BFloat16* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(out, gate, up, d, non_temporal);
-}
-// std::exp keeps it from being vectorised.
-void by_level(
-    double* out,
-    const double* gate,
-    const double* up,
-    int64_t d,
-    bool non_temporal) {
-  whole_row(out, gate, up, d, non_temporal);
-}
-
 } // namespace
 
 template <typename T>
 void silu_and_mul_row(
     T* out, const T* gate, const T* up, int64_t d, bool non_temporal) {
-  by_level(out, gate, up, d, non_temporal);
+  whole_row(out, gate, up, d, non_temporal);
 }
 
 template void silu_and_mul_row(

@@ -145,7 +145,7 @@ struct Row {
 
 // Each op's own loops.
 template <typename T>
-[[gnu::always_inline]] inline void any_row(
+X86_64_LEVELS void any_row(
     const RowOp& op, T* out, const T* gate, const T* up, int64_t d, bool nt) {
   const Options& p = op.options;
   switch (op.kind) {
@@ -174,34 +174,6 @@ template <typename T>
   }
 }
 
-X86_64_LEVELS void by_level(
-    const RowOp& op,
-    float* out,
-    const float* gate,
-    const float* up,
-    int64_t d,
-    bool nt) {
-  any_row(op, out, gate, up, d, nt);
-}
-X86_64_LEVELS void by_level(
-    const RowOp& op,
-    Half* out,
-    const Half* gate,
-    const Half* up,
-    int64_t d,
-    bool nt) {
-  any_row(op, out, gate, up, d, nt);
-}
-X86_64_LEVELS void by_level(
-    const RowOp& op,
-    BFloat16* out,
-    const BFloat16* gate,
-    const BFloat16* up,
-    int64_t d,
-    bool nt) {
-  any_row(op, out, gate, up, d, nt);
-}
-
 } // namespace
 
 template <typename T>
@@ -212,7 +184,7 @@ void activation_row(
     const T* up,
     int64_t d,
     bool non_temporal) {
-  by_level(op, out, gate, up, d, non_temporal);
+  any_row(op, out, gate, up, d, non_temporal);
 }
 
 template void activation_row(
