@@ -57,10 +57,11 @@ def test_all_of_core_is_needed(number, tmp_path):
 
 
 @pytest.mark.full
-@EACH
-def test_all_of_core_is_needed_where_it_is_bare(workbook, number, tmp_path):
+@pytest.mark.parametrize("options", [[one] for one in TEMPLATES] + [["08", "--cuda"]])
+def test_all_of_core_is_needed_where_it_is_bare(workbook, options, tmp_path):
     folder = tmp_path / "mine"
-    assert workbook("new", "my_ops", "--from", number, "--bare", folder).returncode == 0
+    assert workbook(
+        "new", "my_ops", folder, "--bare", "--from", *options).returncode == 0
     assert len(check_all_is_needed(folder, tmp_path)) > 7
 
 

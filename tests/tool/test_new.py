@@ -10,14 +10,17 @@ import shutil
 
 import pytest
 
+from base import nvcc
 from base.project import ROOT
 from base.requirements import install
+from hub.packages import read_id
 from hub.processes import ENVIRONMENT
+from hub.symbols import list_visible
 from support import PYTHON, alone, bare_environment, build_alone, passed, passes
 
 
-def made(workbook, number, folder):
-    done = workbook("new", "my_ops", "--from", number, "--bare", folder)
+def made(workbook, number, folder, *options):
+    done = workbook("new", "my_ops", "--from", number, "--bare", *options, folder)
     assert done.returncode == 0, done.stderr
     assert "is made" in done.stdout and "pytest" in done.stdout
     left = {path.name for path in folder.rglob("*")}
@@ -36,6 +39,19 @@ def test_little_is_to_be_replaced(workbook, number, tmp_path):
     lines = sum(1 if path.match("python/*/*") else  # that with the op's name
                 len(path.read_text().splitlines()) for path in of_the_op)
     assert len(of_the_op) <= 6 and lines <= 250, (lines, of_the_op)
+
+
+def test_cuda_is_an_option_of_08(workbook, tmp_path):
+    folder = made(workbook, "08", tmp_path / "mine", "--cuda")
+    (folder / "my_ops_cuda/core/plan.h").unlink()
+    record = json.loads((folder / ".core.json").read_text())
+    del record["files"]["my_ops_cuda/core/plan.h"]
+    (folder / ".core.json").write_text(json.dumps(record))
+    assert "my_ops_cuda/core/plan.h is new" in workbook(
+        "new", "--update", folder).stdout
+    for options in (["08"], ["07", "--bare"], ["08", "--wrap", folder]):
+        done = workbook("new", "x_y", tmp_path / "other", "--cuda", "--from", *options)
+        assert done.returncode == 2 and "--cuda goes with" in done.stderr, options
 
 
 def test_core_is_brought_up_to_date(workbook, tmp_path):
@@ -86,12 +102,12 @@ def test_the_core_of_04(workbook, tmp_path):
                         PYTHONPATH=str(folder / "python"))) > 15
 
 
-def built(folder):
-    build_alone(folder, folder / "build")
+def built(folder, *options, tests="tests"):
+    build_alone(folder, folder / "build", *options)
     repo = re.search(r'^repo-id = "(.*)"$', (folder / "build.toml").read_text(),
                      re.M)[1]
     return passed(passes(
-        PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests",
+        PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests,
         cwd=folder, env={**os.environ, **ENVIRONMENT,
                          "LOCAL_KERNELS": f"{repo}={folder}"}))
 
@@ -135,6 +151,21 @@ def test_rms_norm(my_ops, ops):
     torch.library.opcheck(ops.rms_norm.default, arguments)
     assert torch.autograd.gradcheck(my_ops.rms_norm, arguments)
 '''
+
+
+@pytest.mark.full
+def test_the_core_of_08_with_cuda(workbook, tmp_path):
+    """Compiled, not run, where no GPU is."""
+    compiler = nvcc.find()
+    if compiler is None:
+        pytest.skip("no nvcc: the CUDA variant is not made")
+    install("hub")
+    folder = made(workbook, "08", tmp_path / "mine", "--cuda")
+    assert built(folder, "-DMY_OPS_CUDA=ON", "-DCMAKE_CUDA_ARCHITECTURES=90",
+                 f"-DCMAKE_CUDA_COMPILER={compiler}", tests="tests/test_package.py")
+    cuda, = folder.glob("build/torch-stable-abi210-cu*")
+    library, = cuda.glob("*.so")
+    assert list_visible(library) == {f"PyInit_{read_id(cuda)}"}
 
 
 @pytest.mark.full

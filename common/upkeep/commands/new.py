@@ -8,6 +8,7 @@ With --wrap it is made around C++ and CUDA sources that exist: they are copied,
 ported as ./workbook port does it, and their kernels are registered. What a person
 must decide stands at its line, behind TODO(wrap), and is listed.
 
+    ./workbook new my_ops --from 08 --bare --cuda
     ./workbook new my_ops --from 07 --wrap csrc
 
     ./workbook new --update DIR    core/ of such a project, as it is now"""
@@ -62,6 +63,11 @@ OF_OTHERS = {
     "07": {"cuda_activation_kernel.cpp": BARE / "04/boxed_kernels.cpp"},
     "08": {"torch-ext/core/dispatch.h":
            ROOT / "solutions/04_boxed_kernels/core/dispatch.h"}}
+# What a small op for CUDA needs in the Hub's package: the kernel of 07's, and core/.
+OF_CUDA = {"activation_cuda/add_scaled.cu": BARE / "07/add_scaled.cu",
+           "activation_cuda/add_scaled_cuda.h": BARE / "07/add_scaled_cuda.h"}
+CORE_OF_CUDA = ["activation_cuda/core/*", "core/cuda_inputs.h",
+                "core/current_stream.h", "core/rows.h"]
 # What a project around other kernels has of the bare one, and its core/.
 OF_WRAPPED = {
     "04": ["CMakeLists.txt", "pyproject.toml", "python/*/*"],
@@ -107,36 +113,44 @@ def locked_packages() -> set[str]:
             for name in re.findall(r"^([\w.-]+)==", file.read_text(), re.M)}
 
 
-def texts(chapter: Chapter, bare: bool) -> dict[str, str]:
-    """Return the template's files, by their paths."""
+def texts(chapter: Chapter, bare: bool, cuda: bool) -> dict[str, str]:
+    """Return the template's files, by their paths. `cuda` is of template 08, whose
+    bare project is for CPU alone without it."""
     found = {str(path.relative_to(chapter.solution)): path.read_text()
              for path in [*source_files(chapter.solution),
                           chapter.solution / "README.md"]}
     if not bare:
         return found
     for path in list(found):
+        if cuda and any(Path(path).match(files) for files in CORE_OF_CUDA):
+            continue
         if any(Path(path).match(files) for files in OF_ITS_OPS[chapter.number]):
             del found[path]
         elif path.startswith("python/"):  # which names the op with a gradient
             found[path] = found[path].replace("silu_and_mul", "add_scaled")
     found |= {path: source.read_text()
               for path, source in OF_OTHERS[chapter.number].items()}
-    overlay = BARE / chapter.number
-    found |= {str(path.relative_to(overlay)): path.read_text()
-              for path in overlay.rglob("*") if path.is_file()}
+    found |= read_overlay(BARE / chapter.number)
+    if cuda:
+        found |= {path: source.read_text() for path, source in OF_CUDA.items()}
+        found |= read_overlay(BARE / f"{chapter.number}_cuda")
     return found
+
+
+def read_overlay(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text()
+            for path in folder.rglob("*") if path.is_file()}
 
 
 def texts_to_wrap(chapter: Chapter) -> dict[str, str]:
     """Return the template's files that a project around other kernels has."""
-    found = {path: text for path, text in texts(chapter, True).items()
+    found = {path: text for path, text in texts(chapter, True, False).items()
              if any(Path(path).match(files) for files in OF_WRAPPED[chapter.number])}
     if chapter.number != "08":  # which has its own
         core = find_chapter("04").solution / "core"
         found |= {f"core/{name}": (core / name).read_text() for name in CORE_OF_WRAPPED}
-    overlay = BARE / ("wrap_08" if chapter.number == "08" else "wrap")
-    return found | {str(path.relative_to(overlay)): path.read_text()
-                    for path in overlay.rglob("*") if path.suffix in (".md", ".py")}
+    return found | read_overlay(
+        BARE / ("wrap_08" if chapter.number == "08" else "wrap"))
 
 
 def make_rename(chapter: Chapter, name: str) -> Callable[[str], str]:
@@ -158,18 +172,19 @@ def make_rename(chapter: Chapter, name: str) -> Callable[[str], str]:
     return rename
 
 
-def make_files(chapter: Chapter, name: str, bare: bool, wrap: bool = False
-               ) -> dict[str, str]:
+def make_files(chapter: Chapter, name: str, bare: bool, wrap: bool = False,
+               cuda: bool = False) -> dict[str, str]:
     """Return the files of a project from a template, by their paths."""
     rename = make_rename(chapter, name)
     if wrap:
         return {rename(path): re.sub(r"\bNAME\b", name, rename(text))
                 if path in ("README.md", "tests/test_ops.py") and chapter.number != "08"
                 else rename(text) for path, text in texts_to_wrap(chapter).items()}
-    return {rename(path): rename(text) for path, text in texts(chapter, bare).items()}
+    return {rename(path): rename(text)
+            for path, text in texts(chapter, bare, cuda).items()}
 
 
-def new(name: str, number: str, folder: str | None, bare: bool,
+def new(name: str, number: str, folder: str | None, bare: bool, cuda: bool,
         sources: list[str] | None) -> None:
     chapter = find_chapter(number.zfill(2))
     if chapter not in templates():
@@ -178,15 +193,18 @@ def new(name: str, number: str, folder: str | None, bare: bool,
     if sources and bare:
         raise CannotRun("--wrap takes the core and your sources, --bare the core and "
                         "an op of ours: say one of them")
+    if cuda and not (bare and chapter.number == "08"):
+        raise CannotRun("--cuda goes with --from 08 --bare: template 07 is for CUDA "
+                        "in any case, and --wrap takes the sources that you name")
     if sources and chapter.number not in OF_WRAPPED:
         raise CannotRun(f"--wrap is of the templates {', '.join(OF_WRAPPED)}")
     target = find_target(name, chapter.number, folder)
     if sources:
         wrap(chapter, name, target, sources)
         return
-    made = make_files(chapter, name, bare)
+    made = make_files(chapter, name, bare, cuda=cuda)
     write_project(target, made, {"template": chapter.number, "bare": bare,
-                                 "name": name})
+                                 "cuda": cuda, "name": name})
     files = [path for path in target.rglob("*") if path.is_file()]
     lines = sum(path.read_text().count("\n") for path in files)
     print(f"{target} is made: {len(files)} files, {lines} lines.\n"
@@ -267,10 +285,10 @@ def update(folder: Path) -> None:
     record = updating.read_record(folder)
     core = updating.list_core(make_files(
         find_chapter(record["template"]), record["name"], record["bare"],
-        record.get("wrap") is True))
+        record.get("wrap") is True, record.get("cuda") is True))
     said = updating.update(folder, record, core)
     updating.write_record(folder, {key: record[key] for key in (
-        "template", "bare", "wrap", "name") if key in record}, core)
+        "template", "bare", "cuda", "wrap", "name") if key in record}, core)
     print("\n".join([*said, f"{folder}: core/ of template {record['template']}, from "
                      f"version {record['version']} to "
                      f"{updating.find_version(core)}"]))
@@ -284,7 +302,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bare", action="store_true",
                         help="the core, and an op of two inputs to replace: of "
                              + " and ".join(sorted(
-                                 path.name for path in BARE.glob("[0-9]*"))))
+                                 path.name for path in BARE.glob("[0-9][0-9]"))))
+    parser.add_argument("--cuda", action="store_true",
+                        help="with --from 08 --bare: a kernel for CUDA as well")
     parser.add_argument("--wrap", nargs="+", metavar="SOURCE",
                         help="C++ and CUDA sources, or folders of them, to make the "
                              "project around: of " + ", ".join(OF_WRAPPED))
@@ -303,5 +323,5 @@ def run(arguments: argparse.Namespace) -> int:
                         "./workbook new my_kernels --from 04")
     else:
         new(arguments.name, arguments.template, arguments.folder, arguments.bare,
-            arguments.wrap)
+            arguments.cuda, arguments.wrap)
     return 0

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
+FOLDER = Path(__file__).parents[1]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault(
-    "LOCAL_KERNELS", f"your-name/activation={Path(__file__).parents[1]}")
+os.environ.setdefault("LOCAL_KERNELS", f"your-name/activation={FOLDER}")
 # Inductor's cache on disk would outlive a change of a schema.
 os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+
+
+FOR_CUDA = '"cuda"' in (FOLDER / "build.toml").read_text()
+NEEDS_GPU = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU: compiled, not run")
 
 
 def pytest_configure(config):
@@ -23,7 +28,7 @@ def activation():
     """The variant for the GPU computes on CPU too; without one torch may still
     be a CUDA build, for which the loader would not choose the CPU variant."""
     from kernels import get_kernel
-    backend = None if torch.cuda.is_available() else "cpu"
+    backend = None if FOR_CUDA and torch.cuda.is_available() else "cpu"
     return get_kernel("your-name/activation", version=1, backend=backend)
 
 
@@ -32,6 +37,7 @@ def ops(activation):
     return getattr(torch.ops, activation.__name__)
 
 
-@pytest.fixture(params=["cpu"] + ["cuda"] * torch.cuda.is_available())
+@pytest.fixture(
+    params=["cpu"] + [pytest.param("cuda", marks=NEEDS_GPU)] * FOR_CUDA)
 def device(request):
     return request.param

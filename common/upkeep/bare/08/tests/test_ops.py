@@ -15,8 +15,8 @@ from kernels import (
 
 @pytest.mark.kernels_ci
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_values(activation, dtype):
-    x, y = torch.randn(2, 33, 7).to(dtype)
+def test_values(activation, dtype, device):
+    x, y = torch.randn(2, 33, 7, device=device).to(dtype)
     for a, b in ((x, y), (x.T, y.T), (x[::2], y[::2]), (x[:0], y[:0])):
         torch.testing.assert_close(
             activation.add_scaled(a, b, 0.5), a + 0.5 * b)
