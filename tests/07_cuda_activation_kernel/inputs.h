@@ -8,10 +8,12 @@
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace workbook::chapter_07 {
@@ -92,6 +94,29 @@ inline Tensor on_meta(const std::vector<int64_t>& sizes) {
       torch::stable::Device(torch::headeronly::DeviceType::Meta),
       std::nullopt,
       std::nullopt);
+}
+
+// Returns where the first rows of [..., n] begin, in words.
+inline std::string list_rows(
+    const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<int64_t> begins{0};
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+    std::vector<int64_t> deeper;
+    for (const int64_t begin : begins) {
+      for (int64_t n = 0; n < std::min<int64_t>(sizes[i], 6); ++n) {
+        deeper.push_back(begin + n * strides[i]);
+      }
+    }
+    begins = deeper;
+  }
+  if (begins.size() == 1) {
+    return "it has one row";
+  }
+  std::string text = "its rows begin at 0";
+  for (size_t i = 1; i < begins.size() && i < 6; ++i) {
+    text += ", " + std::to_string(begins[i]);
+  }
+  return text + (begins.size() > 6 ? ", ..." : "");
 }
 
 } // namespace workbook::chapter_07

@@ -412,11 +412,16 @@ TEST_CASE(
     const auto number = static_cast<uint32_t>(n);
     const uint64_t got = divmod(number, divisor);
     const uint64_t quotient = got >> 32, remainder = got & 0xffffffff;
-    if (quotient != number / divisor || remainder != number % divisor) {
+    const uint64_t right = number / divisor;
+    if (quotient != right || remainder != number % divisor) {
+      const std::string why = quotient + 1 == right
+          ? ": the quotient is 1 too small"
+          : quotient == right ? ": the quotient is right, the remainder not"
+                              : "";
       FAIL(
           "FastDivmod(" << divisor << ")(" << number << ") is {" << quotient
-                        << ", " << remainder << "}, and should be {"
-                        << number / divisor << ", " << number % divisor << "}");
+                        << ", " << remainder << "}, and should be {" << right
+                        << ", " << number % divisor << "}" << why);
     }
   };
   constexpr uint64_t kMost = uint64_t{1} << 31;
@@ -476,7 +481,8 @@ TEST_CASE(
           "row_stride of sizes " << doctest::toString(sizes) << ", strides "
                                  << doctest::toString(strides) << " is "
                                  << in_words(got) << ", and should be "
-                                 << in_words(wanted));
+                                 << in_words(wanted) << ": "
+                                 << list_rows(sizes, strides));
     }
   };
   SUBCASE("contiguous") {

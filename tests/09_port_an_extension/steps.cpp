@@ -71,6 +71,7 @@ std::string of_one_version() {
   if (newer.empty()) {
     return "no table of names was found";
   }
+  std::string missing; // the last: every compiler leaves it in the library
   for (const std::string& symbol : required_symbols(inside())) {
     const std::string name = demangled(symbol);
     if (name.rfind("c10::", 0) == 0 || name.rfind("at::", 0) == 0 ||
@@ -79,11 +80,12 @@ std::string of_one_version() {
           ", which is no C function of the shim";
     }
     if (newer.count(symbol) != 0) {
-      return "the library needs " + name +
-          ", which libtorch 2.10 does not have: is 2.10 the target?";
+      missing = std::max(missing, name);
     }
   }
-  return "";
+  return missing.empty() ? ""
+                         : "the library needs " + missing +
+          ", which libtorch 2.10 does not have: is 2.10 the target?";
 }
 
 // "", or a call by name that is declared with another number of arguments than
