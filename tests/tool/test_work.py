@@ -603,6 +603,9 @@ def test_grade_survives_odd_names_links_and_results(tool, tmp_path):
     assert link.is_symlink()
     assert [row["kind"] for row in json.loads(kept.read_text())] == [
         "no chapter", "pass"]
+    shutil.copytree(find_chapter("00").exercise, tmp_path / "a\nb" / solution.name)
+    done = tool("grade", "./a\nb", cwd=tmp_path)
+    assert r"could not run: a\nb/00_fir" in done.stdout
     source = tmp_path / "-p/00_first_extension/first_extension.cpp"
     before = source.read_text()
     done = tool("grade", "./-p", "--json", source, cwd=tmp_path)

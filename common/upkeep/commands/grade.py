@@ -19,7 +19,7 @@ from base.sheets import chapters
 from learn import work
 from learn.checking.verdict import PASS
 from torch_stable_abi.cli import positive
-from torch_stable_abi.files import readable, refuse_unwritable, write_file
+from torch_stable_abi.files import printable, readable, refuse_unwritable, write_file
 from torch_stable_abi.programs import CannotRun, name_signal
 
 
@@ -100,6 +100,7 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
         out.seek(0)
         errors.seek(0)
         said, told = out.read(), errors.read().strip()
+        told = told.replace(str(folder), printable(readable(str(folder))))
         why = (told.partition("workbook: ")[2] or told).splitlines()
     if ended:
         return {"kind": ended, "steps": {}, "message": [], "took": took}
@@ -181,13 +182,9 @@ def describe(row: dict) -> str:
     text = " ".join(filter(None, [row["kind"], row.get("step")]))
     text += f": {row['message'][0]}" if row["message"] else ""
     text += f" (given: {', '.join(row['given'])})" if row.get("given") else ""
-    who = row["who"]
+    who, text = printable(row["who"]), printable(text)
     if len(who) > 20:  # of a path the end tells more
         who = "..." + who[-17:] if "/" in who else who[:20]
-    line = f"{who:<20} {row['chapter']:<2}  {done:<7} " \
-        f"{row['took']:>5.1f}  {text}"
     return textwrap.fill(
-        "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), 80,
+        f"{who:<20} {row['chapter']:<2}  {done:<7} {row['took']:>5.1f}  {text}", 80,
         subsequent_indent=" " * 40, break_on_hyphens=False)
-
-
