@@ -76,7 +76,7 @@ Tensor silu_and_mul_backward_cuda(const Tensor& grad, const Tensor& input) {
   }
   // Often expanded: the gradient of a sum.
   const Tensor dy = as_contiguous(grad);
-  const Tensor in = as_contiguous(input);
+  const Tensor in = as_contiguous(input); // its kernel is a plain one
   const int64_t d = dy.size(-1);
   const cuda::BackwardRows rows{
       dy.const_data_ptr(),

@@ -53,8 +53,9 @@ doctest::String refusal(const Call& call) {
 
 // Where the learner is sent if a check in this scope fails: to the first line
 // of the step's own in this file that has the text, else to the step's change
-// that follows the first line that has it. For a step of several places.
-#define LOOK_AT(file, text) INFO("look at " file ": ", text)
+// that follows the first line that has it. For a step of several places; of
+// several that hold, the last, unless another file has a TODO of the step.
+#define LOOK_AT(file, text) INFO("look at " file ": ", std::string(text))
 
 // Fails with this text, unless it is empty. The expression is ours and is not
 // shown: REQUIRE_CLEAN(watch(ops, act)).

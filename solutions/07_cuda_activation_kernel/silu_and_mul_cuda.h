@@ -19,7 +19,8 @@ struct BackwardRows {
 };
 
 // Both put a kernel on `stream`, a cudaStream_t of the current device. They
-// return nullptr, or why they could not; they neither wait nor allocate.
+// return nullptr, or why they could not. They neither wait nor allocate, but
+// for what CUDA does when it loads a kernel.
 const char* launch_silu_and_mul(Dtype dtype, const Rows& rows, void* stream);
 const char* launch_silu_and_mul_backward(
     Dtype dtype, const BackwardRows& rows, void* stream);

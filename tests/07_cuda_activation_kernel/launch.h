@@ -122,8 +122,8 @@ inline std::string first_mistake(Trace t) {
   };
   const auto finish = [&] {
     if (width > 1 && wrote && accesses_of_thread < 3) {
-      text << self() << " takes its elements one by one: `read` and `store` "
-           << "take a vector at once";
+      text << self() << " does not take a vector at once by `read` and "
+           << "`store`, where this test sees it";
       return false;
     }
     const bool same_block = thread % t.threads != 1 % t.threads;

@@ -207,7 +207,8 @@ TEST_CASE(
   SUBCASE("a launch that fails says why, and takes its error with it") {
     state.fail_next = 719;
     {
-      LOOK_AT("cuda_ops.cpp", "STD_TORCH_CHECK");
+      LOOK_AT("core/launch.h", "text_of");
+      LOOK_AT("cuda_ops.cpp", "launch_silu_and_mul(");
       const doctest::String said = refusal([&] { call_cuda_out(out, input); });
       REQUIRE_CLEAN(
           said == kNothingThrown
@@ -312,7 +313,11 @@ TEST_CASE(
           REQUIRE(state.launches.size() == size_t(state.turn) + 1);
           REQUIRE_CLEAN(check_stream(state.launches.back().stream));
           INFO("input on cuda:", home);
-          CHECK(state.launches.back().device == home);
+          REQUIRE_CLEAN(
+              state.launches.back().device == home ? ""
+                                                   : "the input is on cuda:" +
+                      std::to_string(home) + ", and the launch goes to cuda:" +
+                      std::to_string(state.launches.back().device));
           CHECK_MESSAGE(state.device == current, "another device is current");
         }
       }
@@ -320,7 +325,12 @@ TEST_CASE(
     const pretend::Pretend gpu;
     const auto check_text = [&](int code) {
       state.fail_next = code;
-      CHECK(refusal(op.call) == Contains(cudaGetErrorString(code)));
+      const doctest::String said = refusal(op.call);
+      REQUIRE_CLEAN(
+          said == kNothingThrown
+              ? "the launch failed, and the op returned as if it had not"
+              : "");
+      CHECK(said == Contains(cudaGetErrorString(code)));
       CHECK_MESSAGE(state.error == 0, "the error is still with CUDA");
     };
     check_text(719);

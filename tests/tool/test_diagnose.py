@@ -1,6 +1,8 @@
 """Diagnoses of reports and texts that are written here: no compiler and no test is
 run."""
 
+import shutil
+
 import pytest
 
 from base.hunks import starter_with
@@ -178,11 +180,29 @@ def test_the_place_that_a_check_names():
     assert source.find_named("07.2", "core/plan.h", "width") is None
     said = ["size := 2", "look at core/launch.h: text_of", "look at cuda_ops.cpp:"]
     failure = Failure("a text", context=said)
-    assert failure.look == ("cuda_ops.cpp", "")
+    assert failure.looks == [("core/launch.h", "text_of"), ("cuda_ops.cpp", "")]
     assert in_words(failure) == ["a text", "with: size = 2"]
     undone = Source(chapter, chapter.exercise)
     # Its TODO is shown.
     assert undone.find_named("07.2", "core/launch.h", "text_of") is None
+
+
+def test_a_todo_of_the_step_comes_before_what_a_check_names(implementation):
+    """One file is done, and what is not done in another makes the check fail."""
+    mine = implementation("07")
+    mine.become(starter_with(mine.chapter, "07.2"))
+    failure = Failure("a text", context=[
+        "look at core/launch.h: text_of", "look at cuda_ops.cpp: launch_silu_and_mul("])
+
+    case = Case("07.2 a", "A sentence.", True, [failure])
+
+    def find_place():
+        source = Source(mine.chapter, mine.folder)
+        found = diagnose(source, "07.2", Run(FAILED, "", [case]), case)
+        return (found.place or source.place("07.2"))[0].name
+    assert find_place() == "cuda_ops.cpp"
+    shutil.copy(mine.chapter.exercise / "core/launch.h", mine.folder / "core")
+    assert find_place() == "launch.h"
 
 
 

@@ -152,7 +152,9 @@ def _find_place(source: Source, failure: Failure, step: str, run: Run
         [failure.expression, failure.values, *failure.context]))
     if called and source.wrote(source.folder / called[1], int(called[2])):
         return source.folder / called[1], int(called[2])
-    return source.find_named(step, *failure.look) if failure.look else None
+    if any(source.has_todo(step, name) for name, _ in failure.looks):
+        return None
+    return source.find_named(step, *failure.looks[-1]) if failure.looks else None
 
 
 def _find_learner_output(run: Run) -> list[str]:

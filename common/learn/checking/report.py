@@ -25,10 +25,10 @@ class Failure:
     subcase: str = ""  # "outer, inner"
 
     @property
-    def look(self) -> tuple[str, str] | None:
-        """File and text of the last LOOK_AT()."""
+    def looks(self) -> list[tuple[str, str]]:
+        """File and text of each LOOK_AT() that holds, the outermost first."""
         found = [LOOK.fullmatch(said) for said in self.context]
-        return next(((m[1], m[2]) for m in reversed(found) if m), None)
+        return [(m[1], m[2]) for m in found if m]
 
 
 @dataclass

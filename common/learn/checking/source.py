@@ -31,12 +31,11 @@ class Source:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
     def find_named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
-        """Return the file and the line that LOOK_AT names; None as long as the file has
-        a TODO of the step."""
+        """Return the file and the line that LOOK_AT names, if the step is done there,
+        and done at all."""
         file = (self.folder / name).resolve()
         here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
-        if file not in here or not file.is_file() or \
-                f"TODO({step})" in read_source(file):
+        if file not in here or not file.is_file() or self.has_todo(step, name):
             return None
         lines = read_source(file).splitlines()
         mine = [new for _, new in self._changes(file)  # empty: deleted there
@@ -46,6 +45,10 @@ class Source:
         begins = [new.start for new in mine]
         found = own or [n for n in begins if n > above] or begins
         return (file, min(found[0], len(lines))) if found else None
+
+    def has_todo(self, step: str, name: str) -> bool:
+        file = self.folder / name
+        return file.is_file() and f"TODO({step})" in read_source(file)
 
     def is_untouched(self, step: str) -> bool:
         """Return whether all that a step is to change is as in the starter."""

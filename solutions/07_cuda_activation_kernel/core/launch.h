@@ -36,7 +36,7 @@ struct LaunchConfig : cudaLaunchConfig_t {
     stream = on;
   }
 
-  RelaxedCapture may_load; // as long as this lives
+  RelaxedCapture may_load; // if it is launched while this lives
 };
 //! [launch_config]
 
