@@ -24,15 +24,13 @@ def bold(text: str) -> str:
     return paint(text, "1")
 
 
-def marks(chapter: Chapter, steps: dict[str, str]) -> str:
-    """01.1 ok  01.2 <-  01.3 -"""
+def marks(steps: dict[str, str], here: str | None) -> str:
+    """01.1 ok  01.2 <-  01.3 -, where `here` is the step that the verdict tells of."""
     words = []
-    here = False
     for id, state in steps.items():
         if state == "pass":
             words.append(paint(f"{id} ok", "32"))
-        elif not here:
-            here = True
+        elif id == here:
             words.append(paint(f"{id} <-", "33;1"))
         else:
             words.append(f"{id} - ")
@@ -192,5 +190,5 @@ class Telling:
             print(wrap("Fails as well, maybe of the same cause: "
                        + ", ".join(also), ""))
         if found.ran:
-            print(marks(self.chapter, found.steps))
+            print(marks(found.steps, found.step))
         return found.passed or (found.kind == "todo" and new)

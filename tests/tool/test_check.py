@@ -199,6 +199,12 @@ def test_of_two_steps_that_fail_the_earlier_one_is_told_with_its_place(
     assert "Fails as well, maybe of the same cause: 01." in said
 
 
+def test_the_arrow_is_at_the_step_that_is_told():
+    """A fault of a later step may break an earlier one too."""
+    steps = {"07.1": "pass", "07.2": "fail", "07.6": "fail"}
+    assert screen.marks(steps, "07.6") == "07.1 ok  07.2 -   07.6 <-"
+
+
 def test_undefined_symbol(implementation):
     mine = implementation("01")
     mine.replace("numerics.h", "// The nearest BFloat16, ties",
