@@ -9,7 +9,7 @@
 #pragma GCC visibility push(hidden)
 namespace wb::cuda {
 
-// What the gradient works on. None has gaps.
+// The gradient reads two tensors and writes one. None has gaps.
 struct BackwardRows {
   const void* grad;  // [rows, d]
   const void* input; // [rows, 2d]

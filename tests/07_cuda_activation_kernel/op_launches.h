@@ -25,6 +25,15 @@
 
 namespace workbook::chapter_07 {
 
+// Returns "" for the device that the input is on.
+inline std::string check_device(int device) {
+  const int home = pretend::state().home;
+  return device == home ? ""
+                        : "the input is on cuda:" + std::to_string(home) +
+          ", and the launch goes to cuda:" + std::to_string(device) +
+          ": the current device is still another";
+}
+
 // Returns "" for the current stream of the device that the input is on.
 inline std::string check_stream(const void* stream) {
   const int home = pretend::state().home;

@@ -1,4 +1,4 @@
-// The two kinds of arithmetic that a functor may compute in, both of floats.
+// A functor computes in one of these two kinds of arithmetic, both of floats.
 #pragma once
 
 #ifdef __CUDACC__ // else a test, which brings its own
@@ -13,8 +13,8 @@
 namespace wb::cuda {
 
 //! [math]
-// By CUDA's library functions: a result in float is right to a few ulp, and
-// from 2^-120 down, where exp is subnormal, to a few units of 2^-143.
+// Precise calls CUDA's library functions: a result in float is right to a few
+// ulp, and from 2^-120 down, where exp is subnormal, to a few units of 2^-143.
 struct Precise {
   // gate * sigmoid(x + low). exp of what is never positive does not overflow,
   // and its root is not subnormal where the result is a normal number.
@@ -28,7 +28,8 @@ struct Precise {
   }
 };
 
-// In a third of the instructions, for results that are rounded to 8 or 11 bits.
+// Fast takes a third of the instructions, for results that are rounded to 8 or
+// 11 bits.
 struct Fast {
   // All is scaled by 2^24, which costs nothing: e, too, is then far from
   // 2^-126, below which the hardware makes it 0.

@@ -31,8 +31,8 @@ class Source:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
     def find_named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
-        """Return the file and the line that LOOK_AT names, if the step is done there,
-        and done at all."""
+        """Return the file and the line that LOOK_AT names; None if the step is not
+        edited there, or has a TODO there."""
         file = (self.folder / name).resolve()
         here = {self.folder / h.file for h in hunks(self.chapter) if h.step == step}
         if file not in here or not file.is_file() or self.has_todo(step, name):

@@ -11,10 +11,10 @@
 #include <cstdint>
 
 //! [weak]
-// Of libtorch_cuda.so, and of libtorch_hip.so on ROCm; a PyTorch for the CPU
-// has it nowhere. Weak, so that the library loads there too: the address is
-// null then. It is also null if the library is not linked with libtorch.so,
-// which leads the loader to the other two.
+// The function is in libtorch_cuda.so, and on ROCm in libtorch_hip.so; a
+// PyTorch for the CPU has it nowhere. It is weak, so that the library loads
+// there too: the address is null then. It is also null if the library is not
+// linked with libtorch.so, which leads the loader to the other two.
 extern "C" __attribute__((weak)) AOTITorchError
 aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 //! [weak]

@@ -1,4 +1,4 @@
-// Launches of the kernels of kernels.h, for any functor and layout of a row.
+// These launch the kernels of kernels.h, for any functor and layout of a row.
 #pragma once
 
 #include "kernels.h"
@@ -31,8 +31,8 @@ cudaError_t launch_plain(const Rows& r, const F& f, cudaStream_t stream) {
 //! [launch_plain]
 
 //! [launch_rows]
-// The kernel that these rows allow: for vectors of N elements, N / 2, ..., or
-// the plain one.
+// Launches the kernel that these rows allow: for vectors of N elements, N / 2,
+// ..., or the plain one.
 template <
     typename T,
     template <typename, int>

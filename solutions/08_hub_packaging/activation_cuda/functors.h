@@ -1,4 +1,4 @@
-// What is computed of one element, in float.
+// A functor computes one element, in float.
 #pragma once
 
 #include "arithmetic.h"

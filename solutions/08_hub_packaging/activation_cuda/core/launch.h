@@ -1,4 +1,5 @@
-// What the launch of any kernel needs: its type, its configuration, its error.
+// Any kernel is launched by these: the type of its elements, the configuration
+// of the launch, and the text of its error.
 #pragma once
 
 #include "gpu.h"
@@ -25,11 +26,12 @@ struct RelaxedCapture {
 };
 
 //! [launch_config]
-// For cudaLaunchKernelEx. Unlike <<<...>>>, which says nothing, it returns the
-// launch's own error, or an earlier kernel's. cudaGetLastError may have one
-// that somebody else left.
+// cudaLaunchKernelEx takes it. Unlike <<<...>>>, which says nothing, that
+// returns the launch's own error, or an earlier kernel's. cudaGetLastError may
+// return one that somebody else left.
 struct LaunchConfig : cudaLaunchConfig_t {
-  // A thread for each of n elements, or vectors, in blocks of `threads`.
+  // There is a thread for each of n elements, or vectors, in blocks of
+  // `threads`.
   LaunchConfig(int64_t n, int threads, cudaStream_t on) : cudaLaunchConfig_t() {
     gridDim = static_cast<uint32_t>((n + threads - 1) / threads);
     blockDim = static_cast<uint32_t>(threads);
@@ -57,8 +59,8 @@ cudaError_t dispatch(Dtype dtype, const F& f) {
 //! [dispatch]
 
 //! [text_of]
-// Why a launch failed, or nullptr. A failed launch leaves its error with CUDA
-// as well: it is taken, or whoever asks next would find it.
+// Returns why a launch failed, or nullptr. A failed launch leaves its error
+// with CUDA as well: it is taken, or whoever asks next would find it.
 inline const char* text_of(cudaError_t error) {
   if (error == cudaSuccess) {
     return nullptr;
