@@ -22,15 +22,20 @@ const char* launch_silu_and_mul_backward(
     using T = decltype(zero);
     const int64_t n = r.rows * r.d;
     const LaunchConfig config(n, kThreads, static_cast<cudaStream_t>(stream));
-    return cudaLaunchKernelEx(
-        &config,
-        plain_backward<T, SiluAndMulBackward>,
-        static_cast<const T*>(r.grad),
-        static_cast<const T*>(r.input),
-        static_cast<T*>(r.result),
-        r.d,
-        n,
-        SiluAndMulBackward());
+    const auto launch = [&](auto d, auto n) {
+      return cudaLaunchKernelEx(
+          &config,
+          plain_backward<T, decltype(n), SiluAndMulBackward>,
+          static_cast<const T*>(r.grad),
+          static_cast<const T*>(r.input),
+          static_cast<T*>(r.result),
+          d,
+          n,
+          SiluAndMulBackward());
+    };
+    return n <= kMaxVectors
+        ? launch(static_cast<uint32_t>(r.d), static_cast<uint32_t>(n))
+        : launch(r.d, n);
   }));
 }
 

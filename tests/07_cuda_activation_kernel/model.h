@@ -81,11 +81,18 @@ class Model {
       g.n = int64_t{at<uint32_t>(a[0], 32)} * width;
       g.d = int64_t{at<uint32_t>(a[0], 36)} * width; // of FastDivmod
       g.taken = threads * width;
+    } else if (backward) {
+      const bool is_32_bits = name.find("jN", name.find("plain")) != // uint32_t
+          std::string::npos;
+      g.column_stride = 1;
+      g.d = is_32_bits ? at<uint32_t>(a[3]) : at<int64_t>(a[3]);
+      g.n = is_32_bits ? at<uint32_t>(a[4]) : at<int64_t>(a[4]);
+      g.taken = threads;
     } else {
-      g.row_stride = backward ? 0 : at<int64_t>(a[3]);
-      g.column_stride = backward ? 1 : at<int64_t>(a[4]);
-      g.d = at<int64_t>(a[backward ? 3 : 5]);
-      g.n = at<int64_t>(a[backward ? 4 : 6]);
+      g.row_stride = at<int64_t>(a[3]);
+      g.column_stride = at<int64_t>(a[4]);
+      g.d = at<int64_t>(a[5]);
+      g.n = at<int64_t>(a[6]);
       g.taken = threads;
     }
     launches.push_back(g);

@@ -186,24 +186,33 @@ EXPORT void wb07_probe_trace(const Trace& t) {
   t.size == 2 ? run<Element<2>>(t, t.ends) : run<Element<4>>(t, t.ends);
 }
 
+// Calls f(d, n) with numbers of as many bits as the launcher takes.
+template <typename F>
+void with_index(int64_t d, int64_t n, const F& f) {
+  n <= wb::cuda::kMaxVectors
+      ? f(static_cast<uint32_t>(d), static_cast<uint32_t>(n))
+      : f(d, n);
+}
+
 // Gradient and input lie one behind the other.
 EXPORT void wb07_probe_trace_backward(const Trace& t) {
   using T = Element<2>;
   const Tracing tracing(t);
-  const int64_t n = t.rows * t.d;
   const auto* const grad = reinterpret_cast<const T*>(t.input);
-  run_blocks(
-      t,
-      t.threads,
-      n,
-      t.ends,
-      wb::cuda::plain_backward<T, Untouched>,
-      grad,
-      grad + n,
-      reinterpret_cast<T*>(t.out),
-      t.d,
-      n,
-      Untouched());
+  with_index(t.d, t.rows * t.d, [&](auto d, auto n) {
+    run_blocks(
+        t,
+        t.threads,
+        n,
+        t.ends,
+        wb::cuda::plain_backward<T, decltype(n), Untouched>,
+        grad,
+        grad + n,
+        reinterpret_cast<T*>(t.out),
+        d,
+        n,
+        Untouched());
+  });
 }
 
 EXPORT void wb07_probe_compute(c10::ScalarType dtype, const Launch& t) {
@@ -221,17 +230,20 @@ EXPORT void wb07_probe_backward(
     int64_t d) {
   const auto run = [&](auto zero) {
     using T = decltype(zero);
-    on_host::run(
-        0,
-        static_cast<uint64_t>(rows * d),
-        1,
-        wb::cuda::plain_backward<T, wb::cuda::SiluAndMulBackward>,
-        static_cast<const T*>(grad),
-        static_cast<const T*>(input),
-        static_cast<T*>(result),
-        d,
-        rows * d,
-        wb::cuda::SiluAndMulBackward());
+    with_index(d, rows * d, [&](auto row, auto n) {
+      on_host::run(
+          0,
+          n,
+          1,
+          wb::cuda::
+              plain_backward<T, decltype(n), wb::cuda::SiluAndMulBackward>,
+          static_cast<const T*>(grad),
+          static_cast<const T*>(input),
+          static_cast<T*>(result),
+          row,
+          n,
+          wb::cuda::SiluAndMulBackward());
+    });
   };
   bfloat16 ? run(c10::BFloat16()) : run(float());
 }

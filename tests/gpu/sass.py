@@ -30,7 +30,7 @@ VERSIONS = [
     ("16 bytes", r"vectorized<wb::cuda::BFloat16, 8,.*Usual", 8,
      "a vector of 8 a thread"),
     ("fast arithmetic", r"vectorized<wb::cuda::BFloat16, 8,.*SiluAndMul", 8,
-     "`ex2` and `rcp`: the solution"),
+     "`ex2` and `rcp`"),
     ("same traffic", r"same_traffic", 8, "XOR instead of arithmetic"),
     ("vLLM style", r"row_a_block<false, true, wb::cuda::BFloat16, false", 8,
      "a block for each row, `expf` and `/`"),

@@ -11,10 +11,14 @@ from base.project import ROOT
 FILE = ROOT / "docs/results/sass.json"
 
 
-@pytest.mark.full
-def test_counted_instructions_are_up_to_date(request):
+@pytest.fixture(autouse=True)
+def cuobjdump():
     if nvcc.find("cuobjdump") is None:
         nvcc.fetch()
+
+
+@pytest.mark.full
+def test_counted_instructions_are_up_to_date(request):
     counted = sass.counted()
     if request.config.getoption("--record"):
         FILE.write_text(json.dumps(counted, indent=1) + "\n")
@@ -33,3 +37,16 @@ def test_counted_instructions_are_up_to_date(request):
     # Both reads of 16 bytes before anything waits for the first.
     mine, = (r for r in counted["rows"] if r["version"] == "fast arithmetic")
     assert mine["loads"] == ["LDG.E.128"] * 2
+
+
+@pytest.mark.full
+def test_the_gradient_takes_what_its_page_says():
+    code = sass.disassemble(sass.SOLUTION / "silu_and_mul.cu",
+                            [sass.SOLUTION, sass.SOLUTION / "core"], "sm_90")
+    kernel, = (name for name in code
+               if "plain_backward<wb::cuda::BFloat16, unsigned" in name)
+    instructions = sass.count(sass.list_instructions(code[kernel]))
+    if sass.release() != json.loads(FILE.read_text())["nvcc"]:
+        pytest.skip(f"nvcc {sass.release()} is not the page's")
+    assert f"{instructions} instructions (sm_90, bfloat16)" in (
+        ROOT / "docs/07_cuda_activation_kernel.md").read_text()
