@@ -125,7 +125,9 @@ TEST_CASE(
           {3, kMany / 8}, // only their offsets
           {3, kMany / 4},
           {kMany, 1},
-          {1, kMany}}) {
+          {1, kMany},
+          {int64_t{1} << 31, 1}, // the last that 32 bits number
+          {2, int64_t{1} << 30}}) {
       Trace t = traced(2, 0, 256, rows, d);
       t.ends = 2;
       REQUIRE_CLEAN(first_mistake_of_gradient(t));
@@ -847,14 +849,17 @@ TEST_CASE(
     doctest::description("Fast::sigmoid is too far off somewhere, or used for "
                          "the wrong dtypes.")) {
   const auto sigmoid_of = function<float(float)>("wb07_probe_fast_sigmoid");
-  for (float x = -103; x < 128; x += 0.0078125f) {
-    const double got = sigmoid_of(x);
-    const double off = std::abs(got - sigmoid(x));
-    if (!(off <= std::max(0x1p-16 * sigmoid(x), 0x1p-148))) {
-      FAIL(
-          "sigmoid(" << x << ") is " << got << ", and should be " << sigmoid(x)
-                     << ": off by " << off / sigmoid(x) * 100
-                     << " % of its value");
+  // From 0 outwards: what fails first is where the trouble begins.
+  for (float distance = 0; distance < 128; distance += 0.0078125f) {
+    for (const float x : {distance, -distance}) {
+      const double got = sigmoid_of(x);
+      const double off = std::abs(got - sigmoid(x));
+      if (x >= -103 && !(off <= std::max(0x1p-16 * sigmoid(x), 0x1p-148))) {
+        FAIL(
+            "sigmoid(" << x << ") is " << got << ", and should be "
+                       << sigmoid(x) << ": off by " << off / sigmoid(x) * 100
+                       << " % of its value");
+      }
     }
   }
   REQUIRE_CLEAN(
