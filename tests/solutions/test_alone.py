@@ -46,6 +46,17 @@ def test_torch_is_found_by_the_python_on_the_path(tmp_path):
     assert "TORCH_ROOT" not in done.stderr
 
 
+@EACH
+def test_torch_2_9_is_refused(chapter, tmp_path):
+    """Its headers have the folder of the stable ABI, and not all of the files."""
+    for folder in ("csrc/stable", "headeronly/core"):
+        (tmp_path / "torch/include/torch" / folder).mkdir(parents=True)
+    done = subprocess.run(
+        ["cmake", "-G", "Ninja", "-S", chapter.solution, "-B", tmp_path / "b",
+         f"-DTORCH_ROOT={tmp_path / 'torch'}"], text=True, capture_output=True)
+    assert done.returncode != 0 and "has no torch of 2.10 or newer" in done.stderr
+
+
 def symbols(library, *options):
     text = subprocess.run(["nm", "-D", "-C", *options, library], text=True,
                           capture_output=True, check=True).stdout

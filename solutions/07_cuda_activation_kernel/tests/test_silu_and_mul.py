@@ -99,8 +99,8 @@ DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 
 def off(result, input):
-    """How far the result is off, in ulp; of float below 2^-120, where exp is
-    subnormal, in those of 2^-120."""
+    """Return how far the result is off, in ulp; of float below 2^-120, in those of
+    2^-120, which is more than it needs."""
     gate, up = input.double().chunk(2, -1)
     wanted = gate * torch.sigmoid(gate) * up
     dtype = result.dtype

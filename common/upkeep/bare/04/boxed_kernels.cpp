@@ -56,10 +56,13 @@ Tensor add_scaled_meta(const Tensor& input, const Tensor&, double) {
   return empty_contiguous(input);
 }
 
-// One for each tensor among the inputs. Neither may be an argument itself.
+// A gradient for each tensor among the inputs. No result may be an argument, or
+// share its memory.
 std::tuple<Tensor, Tensor> add_scaled_backward(
     const Tensor& grad, const Tensor&, const Tensor&, double alpha) {
-  return {add_scaled(grad, grad, 0), add_scaled(grad, grad, alpha - 1)};
+  Tensor zeros = empty_contiguous(grad);
+  torch::stable::zero_(zeros);
+  return {add_scaled(grad, zeros, 0), add_scaled(zeros, grad, alpha)};
 }
 std::tuple<Tensor, Tensor> add_scaled_backward_meta(
     const Tensor& grad, const Tensor&, const Tensor&, double) {

@@ -9,6 +9,7 @@
 
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/util/Exception.h>
 
@@ -52,11 +53,13 @@ Tensor add_scaled_cuda(const Tensor& input, const Tensor& other, double alpha) {
   return out;
 }
 
-// One for each tensor among the inputs. Neither may be an argument itself.
+// A gradient for each tensor among the inputs. No result may be an argument, or
+// share its memory.
 std::tuple<Tensor, Tensor> add_scaled_backward_cuda(
     const Tensor& grad, const Tensor&, const Tensor&, double alpha) {
-  return {
-      add_scaled_cuda(grad, grad, 0), add_scaled_cuda(grad, grad, alpha - 1)};
+  Tensor zeros = empty_contiguous(grad);
+  torch::stable::zero_(zeros);
+  return {add_scaled_cuda(grad, zeros, 0), add_scaled_cuda(zeros, grad, alpha)};
 }
 
 } // namespace

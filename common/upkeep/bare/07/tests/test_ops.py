@@ -42,3 +42,5 @@ def test_on_cuda(dtype):
     torch.testing.assert_close(
         ops.add_scaled(x, x * x, 0.5),
         (x.float() + 0.5 * (x * x).float()).to(dtype))
+    torch.testing.assert_close(
+        ops.add_scaled_backward(x, x, x, 0.5), (x, 0.5 * x))
