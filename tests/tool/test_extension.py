@@ -12,6 +12,7 @@ import pytest
 
 import snippets
 from base.project import ROOT
+from support import passes
 from torch_stable_abi.libtorch import extension, runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
@@ -38,19 +39,19 @@ MISSING = CALL % (("torch_no_such_function",) * 3)
 GPU = CALL % (("torch_c10_cuda_free_error_msg",) * 3)
 
 
-BUILT: dict[str, bytes] = {}  # libraries, by their code
+BUILT: dict[tuple, bytes] = {}  # libraries, by their code and what they need
 
 
 @pytest.fixture
 def build(tmp_path):
-    def make(code, name="libmatrix.so"):
-        if code not in BUILT:
+    def make(code, name="libmatrix.so", needs=("-ltorch_cpu",)):
+        if (code, needs) not in BUILT:
             text = snippets.compile(
                 code, torch_root(), "2.10", "-shared", "-fPIC", "-o", tmp_path / name,
-                f"-L{torch_root()}/lib", "-Wl,--no-as-needed", "-ltorch_cpu")
+                f"-L{torch_root()}/lib", "-Wl,--no-as-needed", *needs)
             assert not text
-            BUILT[code] = (tmp_path / name).read_bytes()
-        (tmp_path / name).write_bytes(BUILT[code])
+            BUILT[code, needs] = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(BUILT[code, needs])
         return tmp_path / name
     return make
 
@@ -89,6 +90,19 @@ def test_a_library_that_is_refused(build, workbook):
     assert "refused: libmatrix.so: undefined symbol: torch_no_such_function" \
         in done.stdout
     assert f"0 of 1 versions; not {MINE}" in done.stdout
+
+
+def test_a_library_that_names_no_libtorch(build, workbook, tmp_path):
+    """Python refuses it too: libtorch's names are there for those that need it."""
+    done = workbook("matrix", build(OPS, needs=()), MINE)
+    assert done.returncode == 1 and "undefined symbol: aoti_torch" in done.stdout
+    cuda = tmp_path / "libtorch_cuda.so"  # PyTorch's needs libtorch_cpu
+    passes("cc", "-shared", "-xc", "/dev/null", "-o", cuda,
+           "-Wl,-soname,libtorch_cuda.so")
+    library = build(OPS, "libcuda_ops.so", needs=(f"-L{tmp_path}", "-ltorch_cuda"))
+    cuda.unlink()
+    result = extension.load(library, MINE, tmp_path, extension.Limits())
+    assert (result.without, len(result.ops)) == (["libtorch_cuda.so"], 2)
 
 
 @pytest.mark.parametrize("command", ["matrix", "schemas"])

@@ -213,7 +213,7 @@ def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
         refused = said.get("refused", "")
         if missing := GPU.search(refused):
             without.append(missing[1])
-            stub(stubs / missing[1])
+            stub(stubs / missing[1], libtorch(version))
         elif GPU_SYMBOL.search(refused) and not words:
             without.append("functions of CUDA")
             words = lazy() if lazy else ["aoti_torch_abi_version", *shims(library)]
@@ -250,8 +250,12 @@ def find_reason(output: str) -> str:
         output.strip().rpartition("\n")[2].strip()
 
 
-def stub(path: Path) -> None:
-    done = subprocess.run(["cc", "-shared", "-fPIC", "-w", "-xc", "-", "-o", path],
+def stub(path: Path, libtorch: Path) -> None:
+    """Compile a library that stands in for one of CUDA's. Those of PyTorch bring
+    libtorch_cpu, and so does what stands in for them."""
+    brings = ["-Wl,--no-as-needed", str(libtorch)] if "torch" in path.name else []
+    done = subprocess.run(["cc", "-shared", "-fPIC", "-w", "-xc", "-", "-o", path,
+                           "-xnone", *brings],
                           input=STUB, text=True, capture_output=True)
     if done.returncode:
         raise CannotRun(f"{path.name} could not be stood in for: {done.stderr}")

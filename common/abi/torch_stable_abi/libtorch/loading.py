@@ -117,7 +117,7 @@ def say_last_error_in_a_crash(torch):
 
 
 def main() -> None:
-    torch = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+    torch = ctypes.CDLL(sys.argv[1])  # its names are for who needs it, as in Python
     kept = say_last_error_in_a_crash(torch)  # noqa: F841
     before, kernels = set(map(str, list_ops(torch))), list_kernels(torch)
     process = ctypes.CDLL(None)
