@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(
                 str(ROOT / folder) for folder in folders)}).returncode
     if arguments.pytest or arguments.command:
+        _install_what_tests_need()
         return subprocess.run([
             sys.executable, "-m", "pytest", "--full", *arguments.pytest,
             *arguments.command], cwd=ROOT).returncode
