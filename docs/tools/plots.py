@@ -100,7 +100,7 @@ def bars(rows: list[tuple[str, float, bool]], line: float, sign: str):
 
 
 def times(groups: list[dict]) -> tuple[plt.Figure, str]:
-    """A bar a member: its time over the floor's."""
+    """Draw a bar for each member: its time, divided by the floor's."""
     (group,) = groups
     members = group["members"]
     floor = next(m["name"] for m in members if m["role"] == "floor")

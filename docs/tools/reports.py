@@ -236,14 +236,16 @@ def pitfalls() -> str:
     steps = {step.id: f"[{step.id} {step.title}](../chapters/{chapter.name}/"
              f"README.md#{slug(f'{step.id} {step.title}')})"
              for chapter in chapters() for step in chapter.steps}
-    rows = []
+    caught: dict[tuple[str, str], list[str]] = {}  # one mistake may be in two chapters
     for mistake in mistakes():
         if "bugs" in mistake:
             # Without the number in parentheses: the next column has it.
             why = re.sub(r"\s*\([^()]*(?:\d{2,}|[0-9a-f]{7})[^()]*\)", "",
                          mistake["what"]).rstrip(".").replace("|", "\\|")
-            rows.append([sentence(why) + ".", bugs(mistake), steps[mistake["step"]]])
-    return table(["mistake", "report", "caught by"], rows)
+            caught.setdefault((sentence(why) + ".", bugs(mistake)), []).append(
+                steps[mistake["step"]])
+    return table(["mistake", "report", "caught by"],
+                 ([*mistake, ", ".join(at)] for mistake, at in caught.items()))
 
 
 def refused() -> str:

@@ -321,7 +321,7 @@ def matrix() -> str:
         rows = [r for r in result["refused"] if r["torch"] == version]
         if rows:
             text += f"{version} refuses chapters " \
-                f"{', '.join(r['chapter'] for r in rows)}: " \
+                f"{', '.join(r['chapter'] for r in rows)}, the last with " \
                 f"`{rows[-1]['message']}`.\n\n"
     return text + (
         "Built with the headers of each, at target 2.10, and run on the oldest, "

@@ -1,6 +1,6 @@
 // The element types to and from what is computed in, without a branch, so that
 // a loop over them vectorises. Each result has the bits of the type's own
-// conversion.
+// conversion, but for those of a NaN.
 #pragma once
 
 #include <torch/headeronly/util/BFloat16.h>
@@ -67,9 +67,8 @@ using torch::headeronly::Half;
   out.x = static_cast<uint16_t>(magnitude16 | ((bits >> 16) & 0x8000u));
 }
 
-// Half by the instructions that x86 has for it since AVX2, and wider ones in
-// AVX-512: a third of the time of a row, where the processor has them. n is a
-// multiple of 16.
+// Half by x86's own instructions, which every processor with AVX2 has, and
+// wider ones of AVX-512: a third of the time of a row. n is a multiple of 16.
 #if defined(__x86_64__)
 constexpr __mmask16 kAll = 0xffff; // without a mask GCC 12 warns wrongly
 

@@ -4,8 +4,9 @@
 #include <string>
 
 // libtorch has it since 2.13. It is declared weak: where libtorch has no such
-// function, the library loads all the same, and the function's address is null.
-// (dlsym would do the same, and would ask for glibc 2.34.)
+// function, the library loads all the same, and the function's address is null
+// (unless mold links it: see page 05). dlsym, built on a new Linux, would ask
+// for glibc 2.34.
 extern "C" __attribute__((weak)) const char*
 torch_exception_get_what_without_backtrace();
 

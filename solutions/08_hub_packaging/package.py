@@ -23,13 +23,13 @@ NAME = "activation"
 
 
 def build_toml(section, key):
-    """A plain value of it; Python 3.9 reads no TOML."""
+    """Return a plain value of build.toml. Python 3.9 has no reader of TOML."""
     text = (SOURCE / "build.toml").read_text().split(f"[{section}]\n")[1]
     return re.search(rf'^{key} = "?([^"\n]*)"?$', text, re.M)[1]
 
 
 def git(*arguments):
-    """What git says of this folder, or None where there is none to ask."""
+    """Return what git says of this folder, or None where there is no git."""
     try:
         done = subprocess.run(["git", *arguments], cwd=SOURCE, text=True,
                               capture_output=True)
@@ -106,7 +106,7 @@ def metadata(id, backend, archs, folder):
 
 #! [variant]
 def variant_name(backend):
-    """After the oldest torch that it runs with, not the one that is here."""
+    """Return the name of a variant, which has the oldest torch that it runs with."""
     oldest = build_toml("torch.stable-abi", kind(backend)).replace(".", "")
     return f"torch-stable-abi{oldest}-{backend}-{platform.machine()}-linux"
 #! [variant]

@@ -3,10 +3,10 @@
 //   inline constexpr OpDecl<Tensor(Tensor, Tensor)> mul{"aten::mul", "Tensor"};
 //   const Tensor y = call<mul>(x, w);
 // `./workbook schemas` compares each declaration with the op that libtorch has.
-// For many calls, and for those that return strings, take chapter 05's
-// call_op.h, which is used in the same way. If an argument cannot be converted,
-// call_op.h releases those before it. They leak here, and so does a string that
-// an op returns with the headers of 2.10 to 2.13.
+// For many calls, for bool[], and for those that return strings, take chapter
+// 05's call_op.h, which is used in the same way. If an argument cannot be
+// converted, call_op.h releases those before it. They leak here, and so does a
+// string that an op returns with the headers of 2.10 to 2.13.
 #pragma once
 
 #include "error_text.h"

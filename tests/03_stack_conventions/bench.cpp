@@ -1,5 +1,5 @@
 // What stack.h costs: aten::frexp.Tensor on four elements, called through bare
-// C shims, which is the floor, with the headers' from and to, and by stack.h.
+// C shims, which is the floor, with Slot's from and to by hand, and by stack.h.
 #include "bench/bench.h"
 #include "testing/aten.h"
 #include "testing/library.h"

@@ -140,7 +140,7 @@ def run(command: list, folder: Path, **environment) -> tuple[str, int]:
 
 
 def compile_case(error: dict, output: Path, *options, before: str = "") -> str:
-    """"" or what the compiler said."""
+    """Return what the compiler said of the code, or ""."""
     libtorch = torch_root() / "lib"
     return snippets.compile(
         before + error["code"], torch_root(), error.get("target", TARGET),

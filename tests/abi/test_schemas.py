@@ -67,7 +67,7 @@ def verify(library, *versions):
 
 
 def check_solution(library, *versions):
-    """All is right but the probe's own calls of ops that are not there."""
+    """Check that all is right but calls of the probe: of ops that are not there."""
     done = verify(library, *versions)
     assert done.returncode == 1, done.stdout + done.stderr
     wrong = re.findall(r"^  (\S+)\(.*\n    all: (?!ok)(.*)", done.stdout, re.M)

@@ -130,8 +130,8 @@ def new(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ported(tmp_path_factory):
-    """Return the ops of which `port` left no line, and the lines that it should have
-    left none of."""
+    """Return the ops that `port` rewrote whole, and the lines that it left in them all
+    the same."""
     text, made, left = "", [], []
     for _, name, code, results in PIECES:
         function = FUNCTION.format("at::Tensor", name, code, results)

@@ -75,7 +75,7 @@ def check_ops(package) -> int:
 
 
 def check_long_row(package) -> None:
-    """An element at a time, and more than vectors can be."""
+    """Check a row of more elements than the kernel for vectors takes."""
     import torch
     from reference import exact
     d = (1 << 31) + 1000

@@ -279,7 +279,8 @@ def fresh(folder: Path, out: Path, quick: bool, about: dict) -> dict:
 
 
 def join(file: Path, results: list[Path]) -> int:
-    """Without what the commands printed, which names places of that machine."""
+    """Join the results of several runs in `file`, without what the commands printed,
+    since that names places of the machine."""
     joined: dict = {}
     for path in results:
         result = json.loads(path.read_text())

@@ -37,7 +37,7 @@ END = "q quit"  # of the keys, after all is said
 
 
 def texts(chapter: Chapter) -> list[tuple[str, str, dict[str, str]]]:
-    """(step, what kind, files) of ten texts."""
+    """Return ten texts to save, each with its step and its kind."""
     wrong = [m for m in read_toml(chapter.tests / "mistakes.toml")["mistake"]
              if "kind" in m]
     found = []

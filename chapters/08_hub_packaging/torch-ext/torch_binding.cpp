@@ -104,7 +104,7 @@ struct MetaKernel {
 using Boxed = void (*)(StableIValue*, uint64_t, uint64_t);
 
 // `functional` is the op <name>_functional. It is no overload of the other:
-// torch.library.opcheck takes no op with two.
+// torch.library.opcheck takes an op with two only if the overload is named.
 struct Boxes {
   Boxed write;
   Boxed functional;

@@ -11,8 +11,8 @@
 
 // One machine-code copy of a function for SSE2, AVX2 and AVX-512 each; the
 // dynamic linker picks one. GCC 11 and Clang, which says it is GCC 4, take the
-// compiler's baseline, as do other machines. For internal functions: the copies
-// of an exported one ignore -fvisibility.
+// compiler's baseline, as do other machines. For internal functions: others are
+// exported, whatever -fvisibility says.
 #if defined(__x86_64__) && defined(__GLIBC__) && __GNUC__ >= 12
 #define X86_64_LEVELS \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
