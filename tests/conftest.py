@@ -25,9 +25,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 IN_CHECKOUT = {"test_schemas", "05_torch_call_dispatcher/test_python",
                "06_version_gating/test_python", "test_docs", "test_workshop"}
 SHARE_NOTHING = {"test_alone"}
-# Those that take minutes come first, those that fill what is left last.
-LONG = {"test_commands", "test_stress", "test_trace", "test_aarch64",
-        "08_hub_packaging/test_package", "test_matrix"}
+# Those that take minutes come first; late those that want each libtorch, which
+# --full fetches beside the others; last those that fill what is left.
+LONG = {"test_commands", "test_stress", "08_hub_packaging/test_package"}
+WANT_EACH_LIBTORCH = {"test_aarch64", "test_matrix", "test_schemas", "test_snippets"}
 # Those that check variants of a chapter, one after the other in one place; what
 # tells which.
 CHECK_VARIANTS = {"test_ladder", "test_mistakes", "test_check"}
@@ -123,8 +124,10 @@ def pytest_collection_modifyitems(config, items):
             chapter[chapter.lastindex] if chapter
             else "the checkout" if file in IN_CHECKOUT
             else item.name if file in SHARE_NOTHING else file))
-    items.sort(key=lambda item: (name_of_tests(item.path) in SHARE_NOTHING) -
-               (name_of_tests(item.path) in LONG))
+    order = [LONG, None, WANT_EACH_LIBTORCH, SHARE_NOTHING]
+    items.sort(key=lambda item: next(
+        (place for place, files in enumerate(order)
+         if files and name_of_tests(item.path) in files), 1))
 
 
 def pytest_runtest_setup(item):
