@@ -14,6 +14,7 @@ from learn.checking.processes import Tests
 from learn.commands import diff as diff_command
 from learn.commands import list as list_command
 from learn.progress import following, say_next, step_to_do
+from torch_stable_abi import supervising
 from torch_stable_abi.programs import CannotRun, sentence
 
 
@@ -28,6 +29,7 @@ def watch(chapter: Chapter) -> int:
     if not checking.last_states(chapter)[1]:
         seen = checking.times_saved(chapter.mine)
     before: dict = {}  # the chapter that was finished last, and its files
+    supervising.adopt_orphans()
     preparing = Preparing()
     try:
         say_next(chapter, "save it")
@@ -84,6 +86,7 @@ def watch(chapter: Chapter) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C
         preparing.end()
         keys.close()
+        supervising.end_descendants()
     print("Your work is in my/. Go on with: ./workbook")
     return 0
 

@@ -741,7 +741,7 @@ DAEMON = "daemon_of_a_check"  # its name among the processes
 
 
 @pytest.mark.full
-def test_a_daemon_does_not_keep_a_check_waiting(implementation):
+def test_a_daemon_ends_with_the_check(implementation):
     mine = implementation("00")
     file = mine.folder / "first_extension.cpp"
     file.write_text("#include <unistd.h>\n" + file.read_text() + f"""
@@ -753,6 +753,7 @@ __attribute__((constructor)) static void begin() {{
     try:
         subprocess.run([ROOT / "workbook", "check", "00", f"--impl={mine.folder}"],
                        stdout=subprocess.PIPE, timeout=60)
+        assert subprocess.run(["pgrep", "-f", f"^{DAEMON} 987"]).returncode == 1
     finally:
         subprocess.run(["pkill", "-f", f"^{DAEMON} 987"])
 

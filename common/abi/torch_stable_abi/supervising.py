@@ -19,6 +19,12 @@ ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 PATIENCE = 10  # seconds for processes that start others as fast as they are ended
 
 
+def adopt_orphans() -> None:
+    """Make this process the parent of every descendant whose own parent ends, such
+    as a daemon, so that end_descendants finds it."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
 def find_descendants(process: int) -> Iterator[int]:
     children: dict[int, list[int]] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
@@ -77,10 +83,9 @@ def wait(process: int, seconds: float) -> int | None:
 
 def main() -> None:
     seconds, file, command = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *ENDING})
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     status = wait(start(command), seconds)
     end_descendants()
     if status is not None:

@@ -8,6 +8,7 @@ from base.project import ROOT
 from base.sheets import chapters, open_chapter
 from learn import checking, screen
 from learn.progress import chapter_and_step, following, say_next
+from torch_stable_abi import supervising
 from torch_stable_abi.programs import CannotRun
 
 
@@ -49,9 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
         folder = chapter.mine
     telling = screen.Telling(chapter, "run " + " ".join(words))
     silent = arguments.json or (step and arguments.impl)
-    found = checking.check(
-        chapter, folder, arguments.seed, step.id if step else None,
-        (lambda verdict: None) if silent else telling.tell)
+    supervising.adopt_orphans()
+    try:
+        found = checking.check(
+            chapter, folder, arguments.seed, step.id if step else None,
+            (lambda verdict: None) if silent else telling.tell)
+    finally:
+        supervising.end_descendants()  # also what the learner's code has begun
     # Of a step it is enough that it and those before it pass.
     passed = found.passed_up_to(step.id) if step else found.passed
     if arguments.json:

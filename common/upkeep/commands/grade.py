@@ -18,6 +18,7 @@ from base.project import ROOT
 from base.sheets import chapters
 from learn import work
 from learn.checking.verdict import PASS
+from torch_stable_abi import supervising
 from torch_stable_abi.cli import positive
 from torch_stable_abi.files import printable, readable, refuse_unwritable, write_file
 from torch_stable_abi.programs import CannotRun, name_signal
@@ -95,7 +96,7 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
                 elif processes.memory_mib(processes.family(os.getpid())[1:]) > mib:
                     ended = "out of memory"
         finally:
-            processes.kill_descendants()
+            supervising.end_descendants()
         took = round(time.monotonic() - start, 1)
         out.seek(0)
         errors.seek(0)
@@ -132,8 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from base import processes
-    processes.adopt_orphans()
+    supervising.adopt_orphans()
     rows: list[dict] = []
     file = Path(arguments.json) if arguments.json else None
     if file:
