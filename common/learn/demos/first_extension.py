@@ -12,7 +12,8 @@ from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import supported
 from torch_stable_abi.programs import run
 
-OTHERS = ["2.11.0"]
+# The ordinary twin of 2.10 loads into 2.11 as well.
+OTHERS = ["2.13.0" if runtimes.installed().startswith("2.10.") else "2.11.0"]
 RECORDED = ["2.11.0", "2.12.1", supported()[-1]]
 
 SOURCES = {"stable": "solutions/00_first_extension/first_extension.cpp",
