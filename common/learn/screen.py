@@ -150,8 +150,10 @@ class Telling:
     """Shows a check's verdicts: first that on the step the learner is at, as
     soon as it is there, then what else there is to say."""
 
-    def __init__(self, chapter: Chapter, then: str):
+    def __init__(self, chapter: Chapter, then: str,
+                 before: dict[str, str] | None = None):
         self.chapter, self.then = chapter, then
+        self.before = before  # how the steps stood, if that is known
         self.told: Verdict | None = None
 
     def tell(self, verdict: Verdict) -> None:
@@ -168,6 +170,11 @@ class Telling:
         new = not (told and told.step == found.step)
         if told and told.passed and found.kind in ("todo", PASS):
             show_verdict(self.chapter, told, self.then)
+            too = [step for step, state in found.steps.items()
+                   if self.before is not None and self.before.get(step) != PASS
+                   and state == PASS and step != told.step]
+            if too and not found.passed:
+                print(wrap("Passes as well: " + ", ".join(too), ""))
         if found.passed:
             what = "its step passes" if len(found.steps) == 1 else \
                 f"all {len(found.steps)} steps pass"

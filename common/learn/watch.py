@@ -58,7 +58,8 @@ def watch(chapter: Chapter) -> int:
             print(f"\n-- {time.strftime('%H:%M:%S')} checking "
                   f"{chapter.number} " + "-" * 40)
             ready = preparing.stop()
-            telling = screen.Telling(chapter, "save it")
+            telling = screen.Telling(chapter, "save it",
+                                     checking.last_states(chapter)[0])
             try:
                 found = checking.check(chapter, chapter.mine, tell=telling.tell,
                                       ready=ready)

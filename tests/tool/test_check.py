@@ -127,11 +127,18 @@ def test_error_that_python_raises_in_a_build(implementation):
     assert verdict.file.endswith("/package.py")
 
 
-def told(mine, at, capsys):
+def told(mine, at, capsys, before=None):
     """Return what a learner reads who is at this step."""
-    telling = screen.Telling(mine.chapter, "save it")
+    telling = screen.Telling(mine.chapter, "save it", before)
     telling.end(check(mine.chapter, mine.folder, at=at, tell=telling.tell))
     return capsys.readouterr().out
+
+
+def test_steps_that_pass_at_once_are_all_told(implementation, capsys):
+    mine = implementation("02")
+    mine.become(starter_with(mine.chapter, "02.3"))
+    said = told(mine, "02.2", capsys, before={"02.1": "pass", "02.2": "todo"})
+    assert "Passes as well: 02.3\n" in said, said
 
 
 def test_an_earlier_step_that_fails_comes_before_one_to_do(implementation, capsys):

@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         open_chapter(chapter)
         folder = chapter.mine
-    telling = screen.Telling(chapter, "run " + " ".join(words))
+    telling = screen.Telling(
+        chapter, "run " + " ".join(words),
+        None if arguments.impl else checking.last_states(chapter)[0])
     silent = arguments.json or (step and arguments.impl)
     supervising.adopt_orphans()
     try:
