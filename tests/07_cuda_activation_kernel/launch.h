@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -118,6 +119,16 @@ inline std::string first_mistake(Trace t) {
     text << self() << " has no " << (plain ? "element (i = " : "vector (v = ")
          << thread - 1 << (plain ? ", n = " : ", p.vectors = ") << n / width
          << "), and " << does << " one";
+    std::set<uint64_t> such;
+    for (const Access& access : accesses) {
+      if (access.thread > n / width) {
+        such.insert(access.thread);
+      }
+    }
+    const uint64_t threads =
+        (n / width + t.threads - 1) / t.threads * t.threads;
+    text << ", as " << such.size() << " of " << threads - n / width
+         << " such threads " << (such.size() == 1 ? "does" : "do");
     return text.str();
   };
   const auto finish = [&] {

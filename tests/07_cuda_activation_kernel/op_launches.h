@@ -26,10 +26,11 @@
 namespace workbook::chapter_07 {
 
 // Returns "" for the device that the input is on.
-inline std::string check_device(int device) {
+inline std::string check_device(int device, const std::string& op) {
   const int home = pretend::state().home;
-  return device == home ? ""
-                        : "the input is on cuda:" + std::to_string(home) +
+  return device == home
+      ? ""
+      : "the input of " + op + " is on cuda:" + std::to_string(home) +
           ", and the launch goes to cuda:" + std::to_string(device) +
           ": the current device is still another";
 }

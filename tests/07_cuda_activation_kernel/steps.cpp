@@ -44,6 +44,7 @@ TEST_CASE(
     doctest::description("A thread reads or writes another element than its "
                          "own, or rounds twice.")) {
   SUBCASE("each element is computed once, from its operands") {
+    REQUIRE_TRACED(traced(4, 0, 16, 2, 10)); // with 12 threads to spare
     for (const int size : {2, 4}) {
       for (const uint32_t threads : {1u, 2u, 32u, 256u}) {
         for (int i = 0; i < 20; ++i) {
@@ -171,7 +172,7 @@ TEST_CASE(
     const pretend::Launch launched = state.launches[0];
     {
       LOOK_AT("cuda_ops.cpp", "launch_silu_and_mul(");
-      REQUIRE_CLEAN(check_device(launched.device));
+      REQUIRE_CLEAN(check_device(launched.device, "silu_and_mul.out"));
       REQUIRE_CLEAN(
           state.device == 0 ? ""
                             : "cuda:0 was current before the call, and after "
@@ -311,7 +312,7 @@ TEST_CASE(
           REQUIRE(state.launches.size() == size_t(state.turn) + 1);
           REQUIRE_CLEAN(check_stream(state.launches.back().stream));
           INFO("input on cuda:", home);
-          REQUIRE_CLEAN(check_device(state.launches.back().device));
+          REQUIRE_CLEAN(check_device(state.launches.back().device, op.name));
           CHECK_MESSAGE(state.device == current, "another device is current");
         }
       }
@@ -492,6 +493,7 @@ TEST_CASE(
   SUBCASE("contiguous") {
     check({3, 10}, {10, 1}, 10);
     check({2, 3, 10}, {30, 10, 1}, 10);
+    check({2, 3, 4, 10}, {120, 40, 10, 1}, 10);
     check({2, 1, 3, 4}, {12, 12, 4, 1}, 4);
   }
   SUBCASE("a single row") {
@@ -752,8 +754,11 @@ TEST_CASE(
       };
       check(rows(4096, 8192 + 2 * wide, i), fit, begins("each of gate and up"));
       check(rows(4096 + i, 8192 + 2 * wide), fit, begins("up"));
+      Trace t = rows(4096 - i, 3 * 4096);
+      t.up = 4096;
+      check(t, fit, begins("the second row of out"));
       check(rows(4096, 8192 + i), fit, begins("the second row of gate and up"));
-      Trace t = traced(size, 0, 256, 4, 4096);
+      t = traced(size, 0, 256, 4, 4096);
       t.out += static_cast<uint64_t>(i * size);
       check(t, fit, begins("out"));
       t = rows(4096, 3 * 4096);
@@ -762,9 +767,6 @@ TEST_CASE(
       t = rows(4096, 3 * 4096);
       t.up += i;
       check(t, fit, begins("up"));
-      t = rows(4096 - i, 3 * 4096);
-      t.up = 4096;
-      check(t, fit, begins("the second row of out"));
       t = rows(4096 + i, 8192 + 2 * wide);
       t.rows = 1;
       t.up = 8192;
