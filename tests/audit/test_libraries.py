@@ -12,6 +12,8 @@ from base.building import build_root
 from base.project import ROOT
 from base.requirements import install
 from base.sheets import find_chapter
+from torch_stable_abi.audit import platforms
+from torch_stable_abi.audit.findings import Report
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.programs import CannotRun
 
@@ -135,6 +137,17 @@ def test_the_run_time_of_one_cuda(findings, build, tmp_path):
     found = findings(build("int f;", f"-Wl,--no-as-needed,{runtime}"))
     assert "needs libcudart.so.13, which a PyTorch for CUDA 13 brings" in \
         str([f.text for f in found if f.rule == "cuda-major"])
+
+
+@pytest.mark.parametrize("code, rules", [
+    (["sm_80", "sm_90"], {"cuda-no-ptx"}), (["sm_80", "compute_80"], set()),
+    (["compute_80"], {"cuda-ptx-alone"}),
+    (["sm_80", "sm_90a", "compute_90a"], {"cuda-exact-gpu", "cuda-no-ptx"}),
+    (["sm_80", "compute_80", "sm_90a"], {"cuda-exact-gpu"})])
+def test_which_gpus_have_code(code, rules):
+    report = Report([])
+    platforms._check_architectures(code, report)
+    assert {f.rule for f in report.findings} == {"cuda-code", *rules}
 
 
 def test_cuda_architectures():

@@ -219,7 +219,8 @@ STABLE_TORCH_LIBRARY_IMPL(KERNELS, CPU, m) { m.impl("twice", TORCH_BOX(&twice));
                        "ops of two"),
     # A macro that is expanded, and one that headers before 2.13 leave as it is.
     ("NAME", "NAME", "NAME=one", "1 op in the namespace that NAME stands for"),
-    ("TORCH_EXTENSION_NAME", "one", "", "warn the namespace is the name of a macro")])
+    ("TORCH_EXTENSION_NAME", "one", "", "warn the namespace is the name of a macro"),
+    ("MY_OPS", "MY_OPS", "", "note the namespace MY_OPS is written as macros are")])
 def test_namespaces(audit, build, schemas, kernels, defined, said):
     library = build(TWO_SPACES.replace("SCHEMAS", schemas).replace(
         "KERNELS", kernels), *([f"-D{defined}"] if defined else []))

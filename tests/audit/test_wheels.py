@@ -404,6 +404,13 @@ BACKWARD = "def b(ctx, g):\n  {}\nregister_autograd('audited::more.int', b)"
      "no library here defines an op. Is audited meant?"),
     ("torch.ops.audted.twice(x)", "py:2 uses torch.ops.audted, where no library here "
                                   "defines an op. Is audited meant?"),
+    ("torch.ops.Audited.twice(x)", "py:2 uses torch.ops.Audited, where no library "),
+    ("torch.ops.daudite.twice(x)", "py:2 uses torch.ops.daudite, where no library "),
+    ("torch.library.register_autocast('audited::twice', 'cuda', torch.half)\n"
+     "torch.library.opcheck('audited::twice', x)\n"
+     "torch.ops.audited.twcie(x)", "py:4 uses torch.ops.audited.twcie, which no"),
+    ("torch.library.register_autocast('audited::twcie', 'cuda', torch.half)",
+     "py adds to audited::twcie, which no library"),
     ("torch.ops.audited.twice.over(x)", "py:2 uses torch.ops.audited.twice.over, an "
                                         "overload that no"),
     ("ops = torch.ops.audited; ops.twice(x)", ""),
@@ -470,6 +477,8 @@ def writing_ops(build):
      "refused-by-torch", "py:2: register_kernel knows no device 'gpu'. Is cuda meant?"),
     ("torch.library.register_kernel('audited::twice', 'cuda', f)",
      "refused-by-torch", ""),
+    ("torch.library.register_autocast('audited::twice', 'gpu', torch.half)",
+     "refused-by-torch", "py:2: register_autocast knows no device 'gpu'."),
     ("y = torch.ops.audited.into(x, z)", "calls-no-op",
      "py:2 takes what torch.ops.audited.into returns, which is None: into("),
     ("torch.ops.audited.into(x, z)", "calls-no-op", ""),

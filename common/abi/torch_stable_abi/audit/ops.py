@@ -85,6 +85,10 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
     if "TORCH_EXTENSION_NAME" in spaces:
         report.add("namespace-is-a-macro", WARN, "the namespace is the name of a macro:"
                    " the headers of 2.10 do not expand it in STABLE_TORCH_LIBRARY")
+    elif macros := sorted(n for n in spaces if re.fullmatch(r"[A-Z][A-Z0-9_]+", n)):
+        report.add("namespace-is-a-macro", NOTE, f"the namespace {macros[0]} is "
+                   "written as macros are, which the headers of 2.10 do not expand "
+                   "in STABLE_TORCH_LIBRARY")
     if subject.id and spaces - {subject.id}:
         report.add("namespace-of-the-hub", FAIL, "the Hub wants the namespace "
                    f"{subject.id}, as metadata.json has it, so that two versions can "

@@ -189,7 +189,7 @@ def check_cuda(library: Library, subject: Subject, report: Report) -> None:
         report.add("needs-driver", FAIL, f"needs {names(packed)}, a copy of NVIDIA's "
                    "driver that lies beside it, and fits the driver of one machine: "
                    "auditwheel repair --exclude "
-                   + re.sub("-[0-9a-f]{8}(?=[.])", "", packed[0]))
+                   f"'{re.sub('(-[0-9a-f]{8})?[.]so.*', '.so*', packed[0])}'")
     elif driver:
         report.add("needs-driver", NOTE, f"a machine without NVIDIA's driver refuses "
                    f"it: it needs {names(driver)}")
@@ -202,9 +202,10 @@ def _check_architectures(cuda: list[str], report: Report) -> None:
     if exact:
         report.add("cuda-exact-gpu", NOTE, f"{names(exact)}: code for that GPU (a) or "
                    "its family (f) alone; others need code of their own")
-    if len(binary) == len(cuda):
-        report.add("cuda-no-ptx", NOTE, "no PTX: a GPU of a newer generation has no "
-                   "code to run")
+    if binary and set(cuda) <= {*binary, *exact}:
+        report.add("cuda-no-ptx", NOTE, "no PTX"
+                   + " for other GPUs" * (len(binary) < len(cuda)) +
+                   ": one of a newer generation has no code to run")
     elif not binary:
         report.add("cuda-ptx-alone", NOTE, "PTX alone: the driver compiles it at the "
                    "first use, if it is as new as the nvcc that made it")

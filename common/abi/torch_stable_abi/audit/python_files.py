@@ -27,8 +27,9 @@ IMPORT = re.compile(
 SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
 # Folders of a wheel whose contents pip puts beside the others.
 UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
-# How Python adds to an op that is defined.
-ADDING = r"\bregister_(?:fake|autograd|kernel|vmap)\(\s*[\"'](\w+)::(\w+)"
+# How Python adds to an op that is defined, or tests it.
+ADDING = (r"\b(?:register_(?:fake|autograd|kernel|vmap|autocast|torch_dispatch)|"
+          r"opcheck|impl_abstract)\(\s*[\"'](\w+)::(\w+)")
 # Packages that have one name for pip and for Python, and that torch does not require.
 SAME_NAME = {"einops", "numpy", "packaging", "pandas", "psutil", "pydantic", "requests",
              "safetensors", "scipy", "tqdm", "transformers"}
@@ -43,9 +44,8 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
     `near`, may be a slip."""
     if subject.foreign or subject.damaged:  # which may define ops of any namespace
         known, near = {}, []
-    slips = {n: close[0] for n in _find_strangers(subject, named)
-             if n not in known and (close := difflib.get_close_matches(
-                 n, [*known, *near], 1, ALIKE))}
+    slips = {n: close for n in _find_strangers(subject, named)
+             if n not in known and (close := find_meant(n, [*known, *near]))}
     if not subject.variant:  # there it is a rule of the Hub
         _check_imports(subject, report)
     for file, text in sorted(subject.python.items()):
@@ -73,6 +73,15 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
                     check_order(file, tree, known, report)
                 check_uses(subject, file, tree, known, slips, report)
                 check_functions(file, tree, known, report)
+
+
+def find_meant(name: str, known: list[str]) -> str:
+    """Return the name for which this one may be a slip, or "". In a short one two
+    letters that changed places are many."""
+    close = difflib.get_close_matches(name, known, 1, ALIKE) or [
+        one for one in known if one.casefold() == name.casefold()
+        or len(one) > 3 and sorted(one) == sorted(name)]
+    return close[0] if close else ""
 
 
 def find_names(subject: Subject) -> set[str]:

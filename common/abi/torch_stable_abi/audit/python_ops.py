@@ -166,19 +166,19 @@ def check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) ->
         if isinstance(node, ast.Call) and len(node.args) > 1 and \
                 isinstance(node.args[0], ast.Constant):
             what = ast.unparse(node.func).rpartition(".")[2]
-            if what == "register_kernel":
-                _check_devices(file, node, report)
+            if what in ("register_kernel", "register_autocast"):
+                _check_devices(file, node, what, report)
             if what == "register_autograd":
                 for text in _find_schemas(str(node.args[0].value), known):
                     _check_gradient(file, node, text, of_name, report)
 
 
-def _check_devices(file: str, node: ast.Call, report: Report) -> None:
+def _check_devices(file: str, node: ast.Call, what: str, report: Report) -> None:
     given = node.args[1]
     for one in given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]:
         if isinstance(one, ast.Constant) and one.value in NO_DEVICES:
             report.add("refused-by-torch", FAIL, f"{file}:{node.lineno}: "
-                       f"register_kernel knows no device {one.value!r}. Is "
+                       f"{what} knows no device {one.value!r}. Is "
                        f"{NO_DEVICES[one.value]} meant?")
 
 

@@ -127,7 +127,7 @@ def _add_file(subject: Subject, name: str, path: Path) -> None:
         subject.python[name] = text
         subject.namespaces |= set(re.findall(
             r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
-            r"([a-z_]\w*)", text))
+            r"([A-Za-z_]\w*)", text))
     with open(path, "rb") as file:
         subject.sums[name] = _sum(file.read)
 
