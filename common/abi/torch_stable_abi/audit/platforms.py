@@ -205,7 +205,7 @@ def _check_architectures(cuda: list[str], report: Report) -> None:
     if binary and set(cuda) <= {*binary, *exact}:
         report.add("cuda-no-ptx", NOTE, "no PTX"
                    + " for other GPUs" * (len(binary) < len(cuda)) +
-                   ": one of a newer generation has no code to run")
+                   ": a GPU of a newer generation has no code to run")
     elif not binary:
         report.add("cuda-ptx-alone", NOTE, "PTX alone: the driver compiles it at the "
                    "first use, if it is as new as the nvcc that made it")
