@@ -117,6 +117,13 @@ def test_what_differs(folder):
     assert cases["wrong"] == ["the case itself fails: ValueError: no data"]
 
 
+def test_a_crash_and_an_error_are_words():
+    from torch_stable_abi.compare.comparing import compare_case
+    assert compare_case({"ended": "was ended by SIGFPE"},
+                        {"error": ["RuntimeError", "no"]}) == [
+        "was ended by SIGFPE", "-> RuntimeError: no"]
+
+
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout

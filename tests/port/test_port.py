@@ -38,6 +38,41 @@ def body(code, parameters="const at::Tensor& x, at::Tensor out, int64_t n"):
     return f"void f({parameters}) {{\n{code}\n}}\n"
 
 
+@pytest.mark.parametrize("code, said", [
+    ("auto y = x.max();", "aten::max(Tensor self)"),
+    ("auto y = at::max(x, out);", "aten::max.other(Tensor self, Tensor other)"),
+    ("auto y = x.max(-1);", 'max{"aten::max", "dim"}'),
+    ("auto y = x.split(1, 0);", "aten::split.Tensor("),  # split alone is TorchScript's
+    ("auto y = x.split({1, 2}, 0);", "aten::split.sizes("),
+    ("auto y = at::randint(0, 10, {3});", "aten::randint.low("),
+    ("auto y = at::randint(10, {3});", 'randint{"aten::randint", ""}'),
+    ("at::matmul_out(out, x, x);", "aten::matmul.out by name"),
+    ("auto y = x[1];", "torch::stable::select(x, 0, i)"),
+    ("x.random_();", "TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("),
+    ("auto y = torch::stable::empty_like(x);\nauto z = y.max();",
+     "aten::max(Tensor self)")])
+def test_the_call_that_is_shown_is_that_of_the_overload(port, code, said):
+    texts = [f.advice for f in port(body(code)).findings if f.kind == "yours"]
+    assert any(said in text for text in texts), texts
+
+
+@pytest.mark.parametrize("schema, said", [
+    ("f(Tensor x, Dict(str, Tensor) y) -> Tensor", "Dict"), ("f", ""),
+    ("f(Scalar x) -> ()", "Scalar"), ("f(Tensor x, int[] n) -> Tensor", "")])
+def test_a_type_that_cannot_cross_is_named(port, schema, said):
+    code = f'TORCH_LIBRARY(a, m) {{ m.def("{schema[:4]}" "{schema[4:]}"); }}\n'
+    found = [f.advice for f in port(code).findings if "has no form" in f.advice]
+    assert len(found) == bool(said) and said in "".join(found)
+
+
+@pytest.mark.parametrize("value, differs", [
+    ("0", False), ("-2.5", False), ("std::numeric_limits<int64_t>::max()", True),
+    ("n", True), ("9223372036854775807", True)])
+def test_a_value_that_a_double_may_change_is_told(port, value, differs):
+    findings = port(body(f"out.fill_({value});")).findings
+    assert any(f.kind == "differs" for f in findings) == differs
+
+
 ORIGINAL = "solutions/09_port_an_extension/original/ops.cpp"
 T, S = "torch::stable::", "torch::headeronly::ScalarType::"
 
@@ -299,7 +334,7 @@ def test_every_pattern_is_found_in_what_it_came_from(port):
             for text in expand(pair[0]):
                 Pattern(row, text, None)  # the grammar knows it
                 code = re.sub(r"\$\$?(\w+)", lambda found: {
-                    "int": "1", "list": "{1}", "stream": "s",
+                    "int": "1", "num": "2.5", "list": "{1}", "stream": "s",
                     "dtype": "at::kInt"}.get(found[1], found[1]),
                     text).replace("at::make_optional", "c10::make_optional")
                 code = code.rstrip(";") + ";"

@@ -23,10 +23,9 @@ def compare_case(old: dict, new: dict) -> list[str]:
 
 def _compare_ends(kind: str, old: dict, new: dict) -> list[str]:
     def text(one: dict) -> str:
-        end = one.get(kind)
+        end = one.get(kind) or one.get("case") or one.get("ended") or one.get("error")
         if end is None:
-            return "a result" if "value" in one else str(
-                one.get("case") or one.get("ended") or one.get("error"))
+            return "a result"
         return ": ".join(end) if isinstance(end, list) else end
     if kind == "ended" and old.get(kind) == new.get(kind):
         return [f"nothing to compare: it {old[kind]}, with both"]

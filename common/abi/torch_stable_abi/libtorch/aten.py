@@ -7,11 +7,13 @@ from functools import cache
 from pathlib import Path
 
 RECORDED = Path(__file__).with_name("aten.txt")
+SCRIPT = "# Of TorchScript alone: no call by name finds them."
 
 
 @cache
 def read_schemas() -> dict[str, tuple[str, ...]]:
-    """Return {"sum": ("sum(Tensor self, ...) -> Tensor", ...)}."""
+    """Return {"sum": ("sum(Tensor self, ...) -> Tensor", ...)}; last those of
+    TorchScript alone."""
     found: dict[str, list[str]] = {}
     for line in RECORDED.read_text().splitlines():
         if not line.startswith("#"):
@@ -21,6 +23,16 @@ def read_schemas() -> dict[str, tuple[str, ...]]:
 
 def schemas_of(name: str) -> tuple[str, ...]:
     return read_schemas().get(name, ())
+
+
+@cache
+def _of_script() -> frozenset[str]:
+    return frozenset(RECORDED.read_text().partition(SCRIPT)[2].splitlines())
+
+
+def is_callable(schema: str) -> bool:
+    """Return whether a call by name finds the op."""
+    return schema not in _of_script()
 
 
 def list_schemas() -> str:
@@ -35,7 +47,10 @@ def list_schemas() -> str:
                and "out" not in schema.overload_name
                and "Tensor" in str(schema)}  # others are of TorchScript
     version = torch.__version__.partition("+")[0]
-    return "\n".join([f"# aten:: of PyTorch {version}", *sorted(schemas)]) + "\n"
+    ops = set(torch._C._dispatch_get_all_op_names())
+    script = {one for one in schemas if f"aten::{one[:one.index('(')]}" not in ops}
+    return "\n".join([f"# aten:: of PyTorch {version}", *sorted(schemas - script),
+                      SCRIPT, *sorted(script)]) + "\n"
 
 
 if __name__ == "__main__":

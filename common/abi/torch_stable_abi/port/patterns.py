@@ -3,6 +3,7 @@
     $x, $y     an expression that is a tensor
     $v, $m     a variable that is a tensor; one that is not const
     $int       a number as it is written
+    $num       one that may have a point
     $list      values in braces
     $word      a name
     $dtype     the name of a dtype, or what x.scalar_type() returns
@@ -194,6 +195,7 @@ def _fill(hole: str, source: Source, node: Node, known: Types | None,
                 not known.is_mutable(node):
             return False
     fits = {"int": lambda: re.fullmatch(r"-?\d+", source.text_of(node)),
+            "num": lambda: re.fullmatch(r"-?\d{1,15}(\.\d*)?f?", source.text_of(node)),
             "list": lambda: node.type == "initializer_list",
             "dtype": lambda: _DTYPE.fullmatch(source.text_of(node)),
             "word": lambda: join_name(source, node),

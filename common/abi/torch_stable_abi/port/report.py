@@ -78,7 +78,9 @@ def describe(finding: Finding, snippets: set[str]) -> list[str]:
             lines += _wrap(line) if " " not in line[:1] else [f"         {line}"]
     if row and finding.kind in (YOURS, NONE) and row["what"] not in snippets:
         snippets.add(row["what"])  # once a file
-        lines.append(f"         {row['group']}, {row['what']}:")
+        headers = row.get("headers", "2.10")
+        since = f" (headers {headers})" if numbers(headers) > numbers("2.10") else ""
+        lines.append(f"         {row['group']}, {row['what']}{since}:")
         lines += [f"           + {line}" for line in
                   row.get("stable", "").strip().splitlines()]
         if "stable" not in row:
@@ -115,8 +117,10 @@ def _close(files: list[Ported]) -> list[str]:
     whole = done + left or 1
     lines = [f"{done} done, {left} left ({100 * done // whole} % done)."]
     headers, target = find_floor(files)
-    lines.append(f"What is done needs headers {headers}, and runs on PyTorch {target} "
-                 "and newer.")
+    newest = f" (for {', '.join(_names_of(files, headers)[:4])})" \
+        if headers != "2.10" else ""
+    lines.append(f"What is done needs headers {headers}{newest}, and runs on PyTorch "
+                 f"{target} and newer.")
     if any("torch::stable::" in one.new for one in files):
         lines.append("An error inside an op of PyTorch's keeps its text only with "
                      "headers 2.14 or newer.")
@@ -135,11 +139,21 @@ def _close(files: list[Ported]) -> list[str]:
 def find_floor(files: list[Ported]) -> tuple[str, str]:
     """Return the headers and the target that the names in the results need, 2.10 or
     newer."""
-    known = {row["name"]: row for row in surface.names()}
-    used = [known[name] for file in files if is_source(file.path)
-            for name in names_in(file.new) | file.methods if name in known]
+    used = _rows_used(files)
     return (max(["2.10", *(row["headers"] for row in used)], key=numbers),
             max(["2.10", *(row["target"] for row in used)], key=numbers))
+
+
+def _rows_used(files: list[Ported]) -> list[dict]:
+    known = {row["name"]: row for row in surface.names()}
+    return [known[name] for file in files if is_source(file.path)
+            for name in names_in(file.new) | file.methods if name in known]
+
+
+def _names_of(files: list[Ported], headers: str) -> list[str]:
+    """Return the names in the results that came with these headers."""
+    return sorted({row["name"] for row in _rows_used(files)
+                   if row["headers"] == headers})
 
 
 def as_json(files: list[Ported], drafts: list[Draft]) -> str:

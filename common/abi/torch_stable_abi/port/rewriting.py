@@ -8,7 +8,7 @@ from functools import cache
 
 from tree_sitter import Node
 
-from torch_stable_abi.libtorch.aten import schemas_of
+from torch_stable_abi.libtorch.aten import is_callable, schemas_of
 from torch_stable_abi.migration import OPS
 from torch_stable_abi.port import includes, types
 from torch_stable_abi.port.patterns import Match, Pattern, normalize
@@ -25,7 +25,7 @@ from torch_stable_abi.port.syntax import (
 from torch_stable_abi.port.table import headers_of_names, read_table, stable_methods
 from torch_stable_abi.port.types import Types
 from torch_stable_abi.schemas import calling
-from torch_stable_abi.schemas.schema import read
+from torch_stable_abi.schemas.schema import find_fault, read, types_that_cannot_cross
 
 DONE, DIFFERS, SLOWER, YOURS, NONE, UNKNOWN = (
     "done", "differs", "slower", "yours", "no counterpart", "unknown")
@@ -352,10 +352,13 @@ class Rewriter:
             call = next((one for one in above(node) if one.type == "call_expression"),
                         None)
             arguments = call and field(call, "arguments")
+            base = op.removesuffix("_out")
             self._name(node, YOURS, describe_op(
                 op, *self.known.describe_arguments(
-                    arguments.named_children if arguments else [])) or
-                       "no row of the table knows it")
+                    arguments.named_children if arguments else [])) or (
+                f"aten::{base}.out by name: `schemas --print aten::{base}.out` shows "
+                "the call" if base != op and schemas_of(base) else
+                "no row of the table knows it"))
         elif _MACRO.fullmatch(name) and name not in headers_of_names() and \
                 name not in self.known.macros and name != "TORCH_EXTENSION_NAME" and \
                 not self._is_said(node, name):
@@ -395,7 +398,9 @@ class Rewriter:
         if kind == types.OPTIONAL and any(c.type == "->" for c in function.children):
             kind = types.TENSOR
         schemas = schemas_of(method)
-        if kind == types.TENSOR and method in stable_methods():
+        if method == "def":
+            self._look_at_schema(node)
+        elif kind == types.TENSOR and method in stable_methods():
             self.methods.add(f"torch::stable::Tensor::{method}")
             if _is_in_loop(node):
                 self._name(node, SLOWER, "A C function is called each time: ask before "
@@ -414,6 +419,20 @@ class Rewriter:
             self._name(node, UNKNOWN, "is this a method of a tensor? The type was not "
                        "found")
 
+    def _look_at_schema(self, node: Node) -> None:
+        """Name what m.def says of types that have no form in a slot."""
+        arguments = field(node, "arguments")
+        first = arguments.named_children[0] if arguments and \
+            arguments.named_children else None
+        if first is None or first.type not in ("string_literal", "concatenated_string"):
+            return
+        text = "".join(re.findall(r'"([^"]*)"', self.source.text_of(first)))
+        stuck = types_that_cannot_cross(text) if not find_fault(text) else []
+        if stuck:
+            self._name(first, YOURS, f"{stuck[0]} has no form in a slot: a call with "
+                       "such a value fails. Pass what it is made of, or keep the op "
+                       "unstable")
+
     def _look_at_operator(self, node: Node) -> None:
         operands = [field(node, name) for name in ("left", "right", "argument")]
         if node.type == "assignment_expression":
@@ -428,8 +447,11 @@ class Rewriter:
                                "variable that holds the view")
                 return
             operands = operands[:1]
-        if any(one is not None and self.known.kind_of(one) == types.TENSOR
-               for one in operands):
+        if node.type == "subscript_expression" and \
+                self.known.kind_of(operands[2]) == types.TENSOR:
+            self._name(node, YOURS, "a row of a tensor: torch::stable::select(x, 0, i)")
+        elif any(one is not None and self.known.kind_of(one) == types.TENSOR
+                 for one in operands):
             self._name(node, YOURS, "an operator of tensors: call the op by name, or "
                        "write the loop (integers: PyTorch's subtract refuses them)")
 
@@ -492,16 +514,37 @@ def _rows_of_ops() -> dict[str, dict]:
 def describe_op(name: str, given: int = 0, second: types.Kind = None) -> str:
     """Return what to write for a call of an op with so many arguments: the table's
     lines, or else the schema and the call by name; "" if there is no such op."""
-    if row := _rows_of_ops().get(name):
+    row = _rows_of_ops().get(name)
+    fitting = types.find_overloads(name, given, second)
+    if row and (not fitting or _is_alike(row["unstable"], given, second)):
         return f"{row['unstable']} is, by by_name.h:\n{row['stable'].strip()}"
     said = ""
-    for schema in (*types.find_overloads(name, given, second), *schemas_of(name)):
+    for schema in filter(is_callable, (*fitting, *schemas_of(name))):
         op, _, overload = schema[:schema.index("(")].partition(".")
         lines = calling.write(f"aten::{op}", overload, *read(schema))
         said = said or "\n".join([f"aten::{schema}:", *lines])
         if not lines[0].startswith("no call"):
-            return "\n".join([f"aten::{schema}, by by_name.h:", *lines])
+            by = "by slots" if lines[0].startswith("StableIValue") else "by by_name.h"
+            return "\n".join([f"aten::{schema}, {by}:", *lines])
     return said
+
+
+def _is_alike(example: str, given: int, second: types.Kind) -> bool:
+    """Return whether a row's example, such as x.max(-1), has so many arguments, x among
+    them, of which the second is of such a kind."""
+    source = Source(f"void f() {{ {example}; }}".encode())
+    call = next(n for n in walk(source.root) if n.type == "call_expression" and
+                source.text_of(n).endswith(")") and "std::get" not in
+                source.text_of(field(n, "function") or n))
+    function, arguments = field(call, "function"), field(call, "arguments")
+    words = [source.text_of(n) for n in arguments.named_children] if arguments else []
+    if function is not None and function.type == "field_expression":
+        words.insert(0, source.text_of(field(function, "argument") or function))
+    is_tensor = len(words) > 1 and bool(re.fullmatch(r"[a-z]\w*", words[1])) and \
+        words[1] not in ("n", "true", "false")
+    return not given or len(words) == given and (
+        second in (types.UNKNOWN, types.OPTIONAL) or len(words) < 2 or
+        is_tensor == (second == types.TENSOR))
 
 
 def _parts_of_name(node: Node) -> Iterator[Node]:

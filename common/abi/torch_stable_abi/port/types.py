@@ -18,9 +18,9 @@ from torch_stable_abi.port.syntax import (
 )
 from torch_stable_abi.schemas.schema import read
 
-TENSOR, TENSORS, OPTIONAL, OPTIONS, TUPLE, STREAM, OTHER = (
+TENSOR, TENSORS, OPTIONAL, OPTIONS, TUPLE, STREAM, LISTED, NUMBER, OTHER = (
     "tensor", "tensors", "optional tensor", "options", "tuple of tensors", "stream",
-    "other")
+    "values in braces", "number", "other")
 UNKNOWN = None
 Kind = str | None
 
@@ -72,7 +72,10 @@ def find_overloads(name: str, given: int, second: Kind = UNKNOWN) -> tuple[str, 
         required = sum(one.default is None for one in arguments)
         if required <= given <= len(arguments) and (
                 second is UNKNOWN or len(arguments) < 2 or
-                (arguments[1].type == "Tensor") == (second == TENSOR)):
+                (arguments[1].type == "Tensor") == (second == TENSOR)) and not (
+                second == LISTED and "[" not in arguments[1].type or
+                second == NUMBER and arguments[1].type.endswith(("[]", "[]?")) and
+                not re.search(r"\[\d+\]", arguments[1].text)):
             found.append(schema)
     return tuple(found)
 
@@ -399,6 +402,8 @@ class Types:
         if (made := self.read_type(function)) not in (OTHER, UNKNOWN):
             return made
         space, _, last = name.rpartition("::")
+        if space == "torch::stable" and schemas_of(last):  # as `port` has written it
+            return result_of(last, *self.describe_arguments(arguments.named_children))
         if space in ("at", "torch", "c10", "at::native"):
             if last in ("from_blob", "tensor"):
                 return TENSOR
@@ -408,8 +413,11 @@ class Types:
     def describe_arguments(self, arguments: list[Node]) -> tuple[int, Kind]:
         """Return how many there are, and the kind of the second."""
         arguments = [one for one in arguments if one.type != "comment"]
-        return len(arguments), self.kind_of(arguments[1]) if len(arguments) > 1 else \
-            UNKNOWN
+        if len(arguments) < 2:
+            return len(arguments), UNKNOWN
+        second = {"initializer_list": LISTED, "number_literal": NUMBER}.get(
+            arguments[1].type)
+        return len(arguments), second or self.kind_of(arguments[1])
 
     def _kind_of_method(self, function: Node, arguments: list[Node]) -> Kind:
         receiver, name = field(function, "argument"), field(function, "field")

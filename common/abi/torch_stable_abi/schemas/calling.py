@@ -111,9 +111,15 @@ def write_slots(op: str, overload: str, arguments: list[Argument],
         type = name_type(one.type)
         slots.append(f"torch::stable::detail::from({type}({name_value(one)})),"
                      if type and one.default != "None" else f"0, // {one.name}=None")
+    taken = [f"torch::stable::detail::to<{name_type(one.type)}>(slots[{i}])"
+             for i, one in enumerate(returns)]
+    take = [f"const auto result = {taken[0]};"] if len(taken) == 1 else \
+        [f"const std::tuple result{{{', '.join(taken)}}};"] if taken else []
     return [f"StableIValue slots[{max(len(arguments), len(returns))}] = {{",
             *(f"    {slot}" for slot in slots), "};",
-            f'torch_call_dispatcher("{op}", "{overload}", slots, TORCH_ABI_VERSION);']
+            "TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(",
+            f'    "{op}", "{overload}", slots, TORCH_ABI_VERSION));',
+            *take]
 
 
 def wrap(line: str) -> list[str]:
