@@ -78,8 +78,8 @@ constexpr bool same_backwards(std::index_sequence<I...>) {
 }
 
 //! [call]
-// Calls an op on a stack. Throws if that fails, with libtorch's reason. The
-// arguments are libtorch's from here on, whatever happens.
+// Calls an op on a stack. Throws if that fails, since 2.13 with libtorch's
+// reason. The arguments are libtorch's from here on, whatever happens.
 inline void call_slots(
     const char* op, const char* overload, StableIValue* slots) {
   const AOTITorchError code =

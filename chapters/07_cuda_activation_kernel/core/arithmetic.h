@@ -14,7 +14,7 @@ namespace wb::cuda {
 
 //! [math]
 // Precise calls CUDA's library functions: a result in float is right to a few
-// ulp, and from 2^-120 down, where exp is subnormal, to a few units of 2^-143.
+// ulp, and below 2^-126 to a few units of 2^-149.
 struct Precise {
   // gate * sigmoid(x + low). exp of what is never positive does not overflow,
   // and its root is not subnormal where the result is a normal number.
