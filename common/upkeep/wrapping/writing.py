@@ -156,8 +156,7 @@ def write_build(files: dict[str, str], name: str, devices: Devices) -> None:
                     f"target_include_directories({name} PRIVATE core"
                     f"{_listed(devices.folders())})\ntarget_include_directories({name}")
     text = _replace(  # warnings are for what is ours
-        text, rf"^target_compile_options\({name} PRIVATE\n +\$<\$<COMPILE_LANGUAGE:CXX>"
-        r":-Wall[^\n]*\n|^ +-Wall [^\n]*\n", "")
+        text, r"^ +(\$<\$<COMPILE_LANGUAGE:CXX>:)?-Wall[^\n]*\n", "")
     text = _replace(text, r"^# Python's torch is loaded first",
                     f'set_source_files_properties({name}.cpp PROPERTIES\n'
                     f'  COMPILE_OPTIONS "-Wall;-Wextra;-Wpedantic;-Wconversion")\n'
@@ -168,10 +167,7 @@ def write_build(files: dict[str, str], name: str, devices: Devices) -> None:
             files["cuda.cmake"], r"^file\(GLOB kernels.*?\$\{kernels\}\)\n",
             f"target_sources({name} PRIVATE{_listed(cuda)})\n"
             "# With USE_CUDA the stable headers declare what they have for CUDA.\n"
-            "# CUDAExtension gives nvcc this flag too.\n"
             f"target_compile_definitions({name} PRIVATE USE_CUDA)\n"
-            f"target_compile_options({name} PRIVATE\n"
-            "  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)\n"
             f"target_include_directories({name} SYSTEM PRIVATE\n"
             "  ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})\n")
     else:
@@ -230,9 +226,7 @@ def _write_variants(files: dict[str, str], name: str, devices: Devices) -> None:
     text = _replace(text, r" PRIVATE CUDA_KERNEL\)",
                     " PRIVATE USE_CUDA)\n"
                     f"  target_include_directories({module} SYSTEM PRIVATE\n"
-                    "    ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})\n"
-                    f"  target_compile_options({module} PRIVATE\n"
-                    "    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)")
+                    "    ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})")
     files["CMakeLists.txt"] = text
 
 
