@@ -76,8 +76,8 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
 
 
 def find_meant(name: str, known: list[str]) -> str:
-    """Return the name for which this one may be a slip, or "". In a short one two
-    letters that changed places are many."""
+    """Return the known name for which this one may be a slip, or "". Of a short name a
+    ratio says little: there other capitals, or another order of letters, are a slip."""
     close = difflib.get_close_matches(name, known, 1, ALIKE) or [
         one for one in known if one.casefold() == name.casefold()
         or len(one) > 3 and sorted(one) == sorted(name)]
