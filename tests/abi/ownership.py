@@ -15,5 +15,6 @@ def facts(**environment: str) -> dict:
         [TEST, "--reporters=xml"], check=True,
         capture_output=True, env={**os.environ, **environment})
     notes = ElementTree.fromstring(done.stdout).findall(".//Message/Text")
-    found = dict((note.text or "").strip().rsplit(": ", 1) for note in notes)
+    texts = [(note.text or "").strip() for note in notes]  # also what others remark
+    found = dict(text.rsplit(": ", 1) for text in texts if ": " in text)
     return {"libtorch": found.pop("libtorch"), "facts": found}
