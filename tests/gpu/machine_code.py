@@ -31,8 +31,8 @@ def hash_texts(texts: list[str]) -> str:
 
 
 def hash_kernels(solution: Path) -> str:
-    """Return a hash of the kernels' instructions. A kernel's name changes nothing, except
-    that one named "backward" is left out, since no result is of the gradient."""
+    """Return a hash of the kernels' instructions. A kernel's name changes nothing, but
+    one named "backward" is left out, since no result is of the gradient."""
     include = list_folders(solution)
     return hash_texts(sorted(
         "\n".join(re.findall(r"/\*[0-9a-f]{4,5}\*/(.*?;)", code))
