@@ -136,6 +136,16 @@ def test_set_up_interrupted_then_twice_at_once_then_broken(bare, tmp_path):
     fault.seen(status, "torch 2.99 is newer than 2.15, the newest", 0)
 
 
+def test_a_tool_of_its_own_set_up_twice_at_once(bare):
+    fault = Fault(bare, "two first audits at once")
+    both = [bare.start("audit", "no.so") for _ in range(2)]
+    texts = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [2, 2], texts
+    assert sum("Setting up audit in" in text for text in texts) == 1, texts
+    for text in texts:
+        fault.seen(2, "audit: there is no file no.so", 2, text)
+
+
 def test_interrupt_at_any_moment_of_the_start(room):
     fault = Fault(room, "Ctrl-C in the first 0.3 s")
     for n in range(25):
