@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from base import building
@@ -22,7 +23,8 @@ from base.hunks import starter_with
 from base.project import BUILD, ROOT, read_source
 from base.sheets import find_chapter
 from learn import checking, screen, work
-from learn.checking import begin_tests, build_test, check, place_of_step, processes
+from learn.checking import (begin_tests, build_test, check, compilation, place_of_step,
+                            processes)
 from learn.checking.source import Source
 from learn.checking.verdict import DIVIDED, HELP, MISSING
 from support import Implementation
@@ -307,6 +309,24 @@ def two_seconds(monkeypatch):
     yield
     if Implementation.tests:
         Implementation.tests.end()
+
+
+@pytest.mark.full
+def test_a_compilation_without_an_end(implementation, monkeypatch):
+    mine = implementation("00").copy_of(find_chapter("00").solution)
+    mine.check()  # what is precompiled is there
+    file = "first_extension.cpp"
+    mine.write(file, (mine.folder / file).read_text() +
+               "template <int N, long I> struct Twice {\n"
+               "  static const int n = Twice<N - 1, 2 * I>::n"
+               " + Twice<N - 1, 2 * I + 1>::n;\n};\n"
+               "template <long I> struct Twice<0, I> { static const int n = 1; };\n"
+               "const int endless = Twice<50, 1>::n;\n")
+    monkeypatch.setattr(compilation, "COMPILER_SECONDS", 2)
+    with pytest.raises(CannotRun, match="not compiled within 2 s"):
+        mine.check()
+    assert not [p for p in psutil.process_iter(["cmdline"])
+                if str(mine.folder / file) in (p.info["cmdline"] or [])]
 
 
 @pytest.mark.full

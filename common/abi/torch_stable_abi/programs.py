@@ -123,11 +123,10 @@ def run(command: list, superseded: Callable[[], bool] = lambda: False,
                     if title:
                         show_progress(f"{title} ...", start)
                     if time.monotonic() - start > timeout:
-                        process.kill()
                         raise
                     if superseded():
                         raise Superseded from None
-        except (KeyboardInterrupt, Superseded):
+        except (KeyboardInterrupt, Superseded, subprocess.TimeoutExpired):
             terminate_family(process)
             show_progress("", start)
             raise

@@ -1,6 +1,7 @@
 """The first half of a check: CMake, the compiler, the linker."""
 
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from base.building import blame_environment, configure, told_by_environment
 from learn.checking.source import Source, python_frames
 from learn.checking.verdict import Finding, short
 from torch_stable_abi.programs import CannotRun, describe_limits, name_signal, run
+
+COMPILER_SECONDS = 900  # slow machines take a minute
 
 # nvcc writes file(line).
 ERROR = re.compile(
@@ -32,7 +35,13 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
         return _find_cmake_error(source, result.stdout), []
     manifest = folder / "build.ninja"
     before = manifest.stat().st_mtime_ns
-    result = run(["ninja", "-C", folder], superseded=superseded, title="Compiling")
+    try:
+        result = run(["ninja", "-C", folder], superseded=superseded, title="Compiling",
+                     timeout=COMPILER_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"{short(source.folder)} was not compiled within "
+                        f"{COMPILER_SECONDS} s: is there a template or a constexpr "
+                        "loop that has no end?") from None
     text = result.stdout
     if result.returncode == 0 and manifest.stat().st_mtime_ns != before:
         run(["ninja", "-C", folder, "-t", "cleandead"])  # a library that is no target
