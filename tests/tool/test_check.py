@@ -23,8 +23,14 @@ from base.hunks import starter_with
 from base.project import BUILD, ROOT, read_source
 from base.sheets import find_chapter
 from learn import checking, screen, work
-from learn.checking import (begin_tests, build_test, check, compilation, place_of_step,
-                            processes)
+from learn.checking import (
+    begin_tests,
+    build_test,
+    check,
+    compilation,
+    place_of_step,
+    processes,
+)
 from learn.checking.source import Source
 from learn.checking.verdict import DIVIDED, HELP, MISSING
 from support import Implementation

@@ -1,6 +1,7 @@
 """Says what a port did, and what is left: as text for people, or as JSON."""
 
 import json
+import re
 import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
@@ -83,8 +84,7 @@ def describe(finding: Finding, snippets: set[str]) -> list[str]:
         lines.append(f"         {row['group']}, {row['what']}{since}:")
         lines += [f"           + {line}" for line in
                   row.get("stable", "").strip().splitlines()]
-        if "stable" not in row:
-            lines += _wrap(row["note"])
+        lines += _wrap(re.sub(r"\[(.*?)\]\(.*?\)", r"\1", row.get("note", "")))
     return lines
 
 
