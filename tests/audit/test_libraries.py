@@ -293,6 +293,27 @@ def test_names_that_others_bring(findings, build, code):
     assert "undefined-symbols" not in {f.rule for f in findings(build(code))}
 
 
+@pytest.mark.parametrize("code, options", [
+    ("void f(int* p) { delete p; }", ["-nostdlib"]),  # without a version
+    ("namespace at { class Tensor { long sum(); }; } namespace pybind11::detail {"
+     "template <class T, class = void> struct type_caster;"
+     "template <> struct type_caster<at::Tensor> { static void cast(); }; }"
+     "void f() { pybind11::detail::type_caster<at::Tensor>::cast(); }",
+     ["-std=c++17", "-Wl,--no-as-needed", "-ltorch_python"])])
+def test_names_of_libraries_that_it_names(findings, build, code, options):
+    assert "undefined-symbols" not in {f.rule for f in findings(build(code, *options))}
+
+
+def test_one_of_a_library_for_each_torch_takes_names_of_the_standard_library(
+        findings, wheel, build):
+    code = ("namespace at { struct Tensor { long sum() const; }; }\n#include <string>\n"
+            "long f(const at::Tensor& x) { return x.sum() + std::string(9, 'x')[3]; }")
+    library = build(code, "-nostdlib", target=None).read_bytes()
+    found = findings(wheel({f"one/torch-2.{n}/libone.so": library for n in (4, 5)}))
+    assert {"library-for-each-torch"} == {f.rule for f in found} & {
+        "library-for-each-torch", "undefined-symbols"}
+
+
 def test_a_library_that_is_not_known_may_bring_any_name(findings, build):
     helper = build("void help() {}", "-Wl,-soname,libhelp.so.2", linked=False)
     library = build("void help(); void f() { help(); }", "-Wl,--no-as-needed",

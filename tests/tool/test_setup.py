@@ -116,6 +116,7 @@ def test_setup_runs_nothing_of_the_current_folder(clone, tmp_path):
     shutil.rmtree(clone.folder / ".venv", ignore_errors=True)
     done = clone("list", cwd=tmp_path)
     assert done.returncode == 0 and "01 Header-only types" in done.stdout, done.stderr
+    clone("audit", "no.so", cwd=tmp_path)  # is set up, or cannot be
     assert not (tmp_path / "was_run").exists()
     # The tools could not be fetched: what needs them tries again, the rest does not.
     assert "Installing the tools" in clone("new", "x").stderr

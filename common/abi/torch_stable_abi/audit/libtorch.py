@@ -21,8 +21,12 @@ KNOWN = re.compile(
     r"lib(torch|torch_cpu|torch_cuda|torch_hip|torch_python|c10|c10_cuda|c10_hip|stdc\+\+"
     r"|gcc_s|m|c|dl|rt|pthread|util|gomp|cuda|cudart|cublas|cublasLt|cufft|curand"
     r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
-# A mangled name in the namespace std, or of its table of virtual functions.
-STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]")
+# A mangled name in the namespace std, or of its table of virtual functions; operator new
+# and delete; what compilers call. A build on an old system has them without a version.
+STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]|_Z(n[wa]|d[la])|"
+                      r"__(cxa|gxx)_|__dynamic_cast$")
+# How pybind11 passes types of libtorch's: libtorch_python has it.
+CASTS = re.compile(r"_ZNK?8pybind116detail11type_casterI")
 # Names in C of libraries that libtorch has in it, or needs, by nm of 2.13 from PyPI.
 OF_TORCH = re.compile("GOMP_|omp_|mkl_|MKL_|Sleef_|pthreadpool_|cpuinfo_|nnp_")
 # Names of libraries that libtorch_cuda needs, and so brings.
@@ -56,7 +60,7 @@ def check_libtorch(library: Library, subject: Subject, report: Report) -> None:
     else:
         report.floor = _check_functions(library, report)
         _check_others(library, report)
-    _check_undefined(library, subject, siblings, report)
+    _check_undefined(library, subject, siblings, bool(unstable), report)
 
 
 def _check_bound(library: Library, subject: Subject, unstable: list[str],
@@ -111,11 +115,11 @@ def _check_others(library: Library, report: Report) -> None:
 
 
 def _check_undefined(library: Library, subject: Subject, siblings: set[str],
-                     report: Report) -> None:
+                     takes_cpp: bool, report: Report) -> None:
     """Report undefined names that no known library provides. A name with a version is
     of glibc, libstdc++ or CUDA. If an unknown library is needed, nothing is
     reported, since it may provide any name. libtorch also exports parts of libstdc++
-    and OpenMP without a version: so where a library takes C++ of libtorch's, a name
+    and OpenMP without a version: so where a library `takes_cpp` of libtorch's, a name
     counts only if it has a type of libtorch's in it and its own namespace is
     another."""
     beside = {name: other for other in subject.libraries
@@ -128,6 +132,7 @@ def _check_undefined(library: Library, subject: Subject, siblings: set[str],
     driver = any(n.startswith("libcuda.so") for n in library.needed)
     torch = any(re.match("libtorch|libc10|libgomp", n) for n in library.needed)
     cuda = any(re.match(r"libtorch(_cuda)?\.|libc10_cuda", n) for n in library.needed)
+    python = any(n.startswith("libtorch_python") for n in library.needed)
     libcxx = torch or any(n.startswith("libstdc++") for n in library.needed)
     undefined = [n for n, weak in library.imports.items() if not weak and
                  n not in library.versioned and n not in siblings and
@@ -137,7 +142,8 @@ def _check_undefined(library: Library, subject: Subject, siblings: set[str],
                  not (torch and OF_TORCH.match(n)) and
                  not (cuda and OF_CUDA.fullmatch(n)) and
                  not (libcxx and STANDARD.match(n)) and not is_of_libc(n) and
-                 not (report.bound and not re.search(SPACE, n)) and
+                 not (takes_cpp and not re.search(SPACE, n)) and
+                 not (python and CASTS.match(n)) and
                  not UNSTABLE.match(n)]
     if undefined:
         texts = sorted(elf.demangle(undefined))
