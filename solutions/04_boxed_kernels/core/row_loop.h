@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -31,10 +32,14 @@ constexpr int64_t kMaxCachedBytes = int64_t{1} << 20;
 template <typename T>
 constexpr int64_t kTile = 256 / int64_t{sizeof(T)};
 
-// Elements before the first that such a store can take.
+// Elements before the first that such a store can take. None can where `out` is
+// not aligned to an element, as torch.frombuffer with an odd offset makes it.
 template <typename T>
 int64_t until_aligned(const T* out) {
   const auto address = reinterpret_cast<uintptr_t>(out);
+  if (address % sizeof(T) != 0) {
+    return std::numeric_limits<int64_t>::max();
+  }
   return static_cast<int64_t>((16 - address % 16) % 16 / sizeof(T));
 }
 

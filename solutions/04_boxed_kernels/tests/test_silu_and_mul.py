@@ -38,6 +38,13 @@ class TestOut(Contract):
         x = torch.randn(3, 34, dtype=dtype)
         assert torch.equal(self.run(x), ops.silu_and_mul(x))
 
+    def test_elements_at_odd_addresses(self):
+        x = torch.randn(1024, 2048, dtype=torch.bfloat16)
+        memory = bytearray(2 * 1024 * 1024 + 1)
+        out = torch.frombuffer(memory, dtype=x.dtype, offset=1).view(1024, -1)
+        assert self.op(out, x) is None
+        assert torch.equal(out, ops.silu_and_mul(x))
+
 
 class TestBackward(Contract):
     op = ops.silu_and_mul_backward.default
