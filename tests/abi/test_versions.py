@@ -137,3 +137,10 @@ def test_a_library_that_no_wheel_brought_is_not_loaded(tmp_path, monkeypatch):
     assert runtimes.whole("2.99.0")
     (library.parent / "libgcc_s.so.1").touch()
     assert not runtimes.whole("2.99.0")
+
+
+def test_a_list_of_sums_that_was_cut_off_is_not_trusted(tmp_path, monkeypatch):
+    monkeypatch.setattr(runtimes, "CACHE", tmp_path)
+    (tmp_path / "2.99.0").mkdir()
+    (tmp_path / "2.99.0/sums.json").write_text('{"torch/lib/libtorch_cpu.so": ["sh')
+    assert not runtimes.whole("2.99.0")

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from base.project import ROOT
 from torch_stable_abi.audit import checks
 from torch_stable_abi.audit.limits import audit_file
+from torch_stable_abi.libtorch.installed import torch_root
 
 BOTH = ["note", "warn"]
 
@@ -114,6 +117,18 @@ def test_limits(workbook, tmp_path, build):
     library = build(f'const char* f() {{ return "{text}"; }}', linked=False)
     done = workbook("audit", library, "--memory", "1")
     assert done.returncode == 2 and "needs more than 1 MiB of memory" in done.stderr
+
+
+@pytest.mark.parametrize("given", ["one.so", "."])
+def test_the_time_is_over_wherever_it_is(tmp_path, monkeypatch, given):
+    """Also in one of several libraries, each of which may be damaged."""
+    for name in ("one.so", "two.so"):
+        shutil.copy(torch_root() / "lib/libtorch_python.so", tmp_path / name)
+    monkeypatch.setattr(signal, "alarm", lambda seconds: signal.setitimer(
+        signal.ITIMER_REAL, 0.05 * bool(seconds)))
+    path = str(tmp_path / given)
+    result, = audit_file(path, 9, 4096)
+    assert result.error == f"{path} takes more than 9 s: raise --seconds"
 
 
 def test_python_that_loses_an_error_for_lack_of_memory(monkeypatch, noted):

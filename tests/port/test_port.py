@@ -531,20 +531,61 @@ def test_apply_writes_what_git_has(project):
     assert "torch::stable::Tensor y" in file.read_text()
 
 
-def test_a_source_in_utf_16_is_refused(project):
+def test_apply_knows_a_name_that_git_quotes(project):
     folder, run = project
+    git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x"]
+    (folder / "op.cpp").rename(folder / "öp.cpp")
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "x"], check=True)
+    assert run(".", "--apply")[0] == 0
+    assert "torch::stable::Tensor y" in (folder / "öp.cpp").read_text()
+
+
+def test_a_source_that_cannot_be_read_ends_no_other(project):
+    folder, run = project
+    (folder / "large.h").write_bytes(b" " * 5_000_001)
     (folder / "wide.cpp").write_bytes("at::Tensor x;".encode("utf-16"))
-    status, _, error = run("wide.cpp")
-    assert status == 2 and "wide.cpp is saved as UTF-16" in error
+    for name, said in [("wide.cpp", "is saved as UTF-16"),
+                       ("large.h", "has more than 5000000 bytes: leave it out")]:
+        status, _, error = run(name)
+        assert status == 2 and f"{name} {said}" in error
+    (folder / "op.cpp").write_text('#include "large.h"\n' +
+                                   (folder / "op.cpp").read_text())
+    status, output, error = run(".", "--to", "new")
+    assert status == 0 and not error
+    output = " ".join(output.split())
+    assert "is saved as UTF-16" in output and "has more than" in output
+    assert "torch::stable::Tensor y" in (folder / "new/op.cpp").read_text()
 
 
 def test_to_writes_over_nothing(project):
     folder, run = project
+    (folder / "new").mkdir()
+    (folder / "new/second.cpp").touch()
+    (folder / "second.cpp").write_text((folder / "op.cpp").read_text())
+    status, _, error = run("op.cpp", "second.cpp", "--to", "new")
+    assert status == 2 and "second.cpp exists: --to writes over nothing" in error
+    assert not (folder / "new/op.cpp").exists()
     assert run("op.cpp", "--to", "new")[0] == 0
     assert "torch::stable::Tensor y" in (folder / "new/op.cpp").read_text()
-    status, _, error = run("op.cpp", "--to", "new")
-    assert status == 2 and "writes over nothing" in error
     assert "at::Tensor y" in (folder / "op.cpp").read_text()
+    (folder / "other").mkdir()
+    (folder / "second.cpp").rename(folder / "other/op.cpp")
+    status, _, error = run("op.cpp", "other", "--to", "newer")
+    assert status == 2 and "newer/op.cpp would be that of two files" in error
+    status, _, error = run("op.cpp", "--apply", "--to", "newest")
+    assert status == 2 and "not allowed with argument" in error
+
+
+def test_a_folder_of_examples_that_is_named_is_read(project):
+    folder, run = project
+    build = 'extra_link_args = ["-lc10"]\n'
+    for name in ("examples/setup.py", "examples/tests/setup.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(build)
+    assert "setup.py" not in run(".")[1]
+    output = run("examples")[1]
+    assert "examples/setup.py" in output and "examples/tests" not in output
 
 
 def test_diff_is_a_patch(project):

@@ -86,11 +86,11 @@ def refuse_foreign(name: str, data: bytes) -> None:
 
 
 def read_file(name: str, path: Path) -> Library:
-    """Read a library. Its file is mapped, so that a large one takes little memory."""
+    """Read a library. Its file is mapped, so that a large one takes little memory, and
+    as long as an error's frames have parts of it."""
     with open(path, "rb") as file:
         refuse_foreign(name, file.read(60))
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return read(name, data)
+        return read(name, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def read(name: str, data: bytes | mmap.mmap) -> Library:
@@ -180,10 +180,10 @@ def _read_section(library: Library, section: Section,
     elif section["sh_type"] == "SHT_PROGBITS" and \
             section["sh_flags"] & 7 in (2, 3):  # in memory, no code
         start = section["sh_offset"]
-        with memoryview(data) as whole, whole[start:start + section["sh_size"]] as text:
-            library.strings |= {m[0].decode() for m in STRING.finditer(text)
-                                if bytes(text[m.end():m.end() + 1]) == b"\0"
-                                and m.end() - m.start() < LONGEST_STRING}
+        end = min(start + section["sh_size"], len(data))
+        library.strings |= {m[0].decode() for m in STRING.finditer(data, start, end)
+                            if m.end() < end and data[m.end()] == 0
+                            and m.end() - m.start() < LONGEST_STRING}
 
 
 def _read_dynamic(library: Library, section: DynamicSection) -> None:

@@ -23,10 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="a file, or a folder")
     parser.add_argument("--diff", action="store_true",
                         help="print the changes as a patch, and no report")
-    parser.add_argument("--apply", action="store_true",
-                        help="write the files, if git has them and they are unchanged")
-    parser.add_argument("--to", metavar="FOLDER",
-                        help="write the ported files there")
+    written = parser.add_mutually_exclusive_group()
+    written.add_argument("--apply", action="store_true",
+                         help="write the files, if git has them and they are unchanged")
+    written.add_argument("--to", metavar="FOLDER",
+                         help="write the ported files there")
     parser.add_argument("--check", type=count, metavar="N",
                         help="fail if more than N places are left: in CI, lower it as "
                              "the port goes on")
@@ -69,11 +70,11 @@ def refuse_unsaved(paths: list[Path]) -> None:
     """Refuse files that git could not bring back."""
     for folder in {path.parent for path in paths}:
         names = [path.name for path in paths if path.parent == folder]
-        done = run_git(folder, "status", "--porcelain", "--ignored", "--", *names)
-        tracked = run_git(folder, "ls-files", "--", *names)
-        unknown = set(names) - set(os.fsdecode(tracked.stdout).splitlines())
+        done = run_git(folder, "status", "--porcelain", "-z", "--ignored", "--", *names)
+        tracked = run_git(folder, "ls-files", "-z", "--", *names)
+        unknown = set(names) - set(os.fsdecode(tracked.stdout).split("\0"))
         if done.returncode or done.stdout or unknown:
-            name = (os.fsdecode(done.stdout).split("\n")[0][3:] if done.stdout else
+            name = (os.fsdecode(done.stdout).split("\0")[0][3:] if done.stdout else
                     min(unknown) if unknown else names[0])
             raise CannotRun(
                 f"{folder / Path(name).name} is not in git, or has changes: --apply "

@@ -22,7 +22,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch_stable_abi.files import CACHE, locked
+from torch_stable_abi.files import CACHE, locked, read_json
 from torch_stable_abi.libtorch.installed import torch_root, torch_version
 from torch_stable_abi.libtorch.versions import numbers
 from torch_stable_abi.programs import PIP, CannotRun
@@ -63,8 +63,10 @@ def _folder(version: str, machine: str) -> Path:
 def whole(version: str, machine: str = HERE) -> bool:
     """Whether it is here, each file as the wheel's list has it."""
     folder = _folder(version, machine)
-    return (version, machine) == (installed(), HERE) or \
-        (folder / "sums.json").exists() and not _wrong_files(folder)
+    if (version, machine) == (installed(), HERE):
+        return True
+    sums = read_json(folder / "sums.json")
+    return bool(sums) and not _wrong_files(folder, sums)
 
 
 def fetch(version: str, machine: str = HERE) -> None:
@@ -171,11 +173,9 @@ def _unpack(wheel: Path, folder: Path) -> dict:
     return {**sums, "METADATA": metadata}
 
 
-def _wrong_files(folder: Path, sums: dict | None = None) -> list[str]:
+def _wrong_files(folder: Path, sums: dict) -> list[str]:
     """Return the files that are not as the wheel's list has them, and the libraries
     that no wheel brought: the loader would take them before the system's."""
-    if sums is None:
-        sums = json.loads((folder / "sums.json").read_text())
     foreign = [str(path.relative_to(folder)) for top in ("torch", "nvidia")
                for path in (folder / top).rglob("*.so*")
                if str(path.relative_to(folder)) not in sums]

@@ -54,9 +54,10 @@ def read_build(path: Path) -> list[Finding]:
         for advice, found in lines.items()]
 
 
-def is_build(path: Path) -> bool:
-    """Return whether a file is of a build or of the Python layer; tests are neither."""
+def is_build(path: Path, within: Path) -> bool:
+    """Return whether a file is of a build or of the Python layer. Tests and examples
+    are neither, but for those of a folder `within` which they were named."""
     if any(part in ("test", "tests", "benchmark", "benchmarks", "docs", "examples")
-           for part in path.parts):
+           for part in path.relative_to(within).parts[:-1]):
         return False
     return path.suffix in (".py", ".cmake") or path.name == "CMakeLists.txt"

@@ -27,15 +27,19 @@ def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
                 source, known = reader.read(path)
                 rewriter = Rewriter(source, known)
                 new = rewriter.rewrite()
-            except RecursionError:
+            except (RecursionError, CannotRun) as error:
+                if isinstance(error, CannotRun) and path in map(Path, given):
+                    raise
                 text = _decode(path.read_bytes())
                 files.append(Ported(path, text, text, [Finding(
-                    1, UNKNOWN, path.name, None, "its code is nested too deep")]))
+                    1, UNKNOWN, path.name, None, str(error) if isinstance(
+                        error, CannotRun) else "its code is nested too deep")]))
                 continue
             sources.append(source)
             files.append(Ported(path, _decode(source.text), new, rewriter.findings,
                                 rewriter.methods))
-        elif builds.is_build(path) and (found := builds.read_build(path)):
+        elif builds.is_build(path, _folder_of(path, given)) and \
+                (found := builds.read_build(path)):
             text = path.read_text(errors="replace")
             files.append(Ported(path, text, text, found))
     return files, draft_registrations(sources)
@@ -45,15 +49,25 @@ def _decode(text: bytes) -> str:
     return text.decode(errors="surrogateescape")
 
 
+def _folder_of(path: Path, given: list[str]) -> Path:
+    """Return the folder that was named and has the file, or else the file's own."""
+    return next((Path(name) for name in given
+                 if Path(name).is_dir() and path.is_relative_to(name)), path.parent)
+
+
 def write_copies(files: list[Ported], given: list[str], folder: Path) -> None:
-    """Write the files below `folder`, each at its place in the folder named."""
-    roots = [Path(name) for name in given if Path(name).is_dir()]
+    """Write the files below `folder`, each at its place in the folder named; none, if
+    one is there already."""
+    copies: dict[Path, str] = {}
     for one in files:
-        if one.old == one.new:
-            continue
-        root = next((r for r in roots if one.path.is_relative_to(r)), one.path.parent)
-        path = folder / one.path.relative_to(root)
-        if path.exists():
-            raise CannotRun(f"{path} exists: --to writes over nothing")
+        if one.old != one.new:
+            path = folder / one.path.relative_to(_folder_of(one.path, given))
+            if path in copies:
+                raise CannotRun(f"{path} would be that of two files: name one folder "
+                                "that has both")
+            if path.exists():
+                raise CannotRun(f"{path} exists: --to writes over nothing")
+            copies[path] = one.new
+    for path, text in copies.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, one.new)
+        write_file(path, text)

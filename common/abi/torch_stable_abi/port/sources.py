@@ -42,7 +42,7 @@ class Reader:
         path = path.resolve()
         if path not in self.known:
             if path.stat().st_size > LARGEST:
-                raise CannotRun(f"{path}: larger than {LARGEST} bytes")
+                raise CannotRun(f"{path} has more than {LARGEST} bytes: leave it out")
             refuse_utf_16(path)
             source = Source(path.read_bytes(), path)
             self.known[path] = source, Types(source, [])  # for circles of includes
@@ -59,7 +59,8 @@ class Reader:
                     continue
                 for folder in (source.path.parent, *self.roots):
                     path = folder / name.strip('"').split('"')[0]
-                    if path.is_file() and is_source(path):
+                    if path.is_file() and is_source(path) and \
+                            path.stat().st_size <= LARGEST:
                         found.append(path)
                         break
         return found
