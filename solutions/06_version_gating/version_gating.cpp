@@ -24,6 +24,7 @@ Tensor count(const std::vector<int64_t>& sizes) {
   int64_t n = 1;
   for (const int64_t size : sizes) {
     STD_TORCH_CHECK(size >= 0, "a size must not be negative, got ", size);
+    STD_TORCH_CHECK(size == 0 || n <= INT64_MAX / size, "too many elements");
     n *= size;
   }
   auto buffer = std::make_unique<int64_t[]>(static_cast<size_t>(n));

@@ -230,6 +230,10 @@ def test_a_schema_is_printed_with_its_call(request, workbook):
     done = print_ops("aten::add.Tensor")
     assert "    2  Scalar alpha=1  (cannot be passed by name)\n" in done.stdout
     assert "  no call by name: a type of it cannot cross\n" in done.stdout
+    for more, said in [(["a.so", "b.so"], "name one library, or an op by --print"),
+                       (["--json", "x.json"], "--json is for the calls of a library")]:
+        done = workbook("schemas", *more, "--print", "sum.dim_IntList")
+        assert done.returncode == 2 and said in done.stderr
     if request.config.getoption("--record"):
         words = ["schemas", "--print", "aten::sum.dim_IntList", "--torch", "2.10.0",
                  "2.15.0"]

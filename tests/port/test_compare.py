@@ -75,6 +75,7 @@ def case_exit(ops): return os._exit, 0
 def case_crash(ops): return ops.both.crash, torch.ones(3)
 def case_hang(ops): return ops.both.wait, torch.ones(3)
 def case_random(ops): return ops.both.crash, torch.rand(3, requires_grad=True).tanh()
+def case_sparse(ops): return torch.Tensor.to_sparse, torch.eye(3)
 def case_wrong(ops): raise ValueError("no data")
 """
 
@@ -104,6 +105,7 @@ def test_what_differs(folder):
     assert done.returncode == 1, done.stderr
     cases = json.loads(done.stdout)["cases"]
     assert cases["zeros"] == cases["meta"] == cases["place"] == []
+    assert cases["sparse"] == []
     assert cases["values"] == [
         "the result: 2 of 3 values differ, by 1 at most"]
     assert cases["error"][0].endswith("no scalar")
@@ -127,7 +129,7 @@ def test_a_crash_and_an_error_are_words():
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout
-    assert "10 the same, 2 differ" in done.stdout  # the wrong case, and exit
+    assert "11 the same, 2 differ" in done.stdout  # the wrong case, and exit
 
 
 def test_a_module_that_ends_the_process(folder):

@@ -145,6 +145,11 @@ def test_a_tool_of_its_own_set_up_twice_at_once(bare):
     for text in texts:
         fault.seen(2, "audit: there is no file no.so", 2, text)
 
+    fault = Fault(bare, "the Python of an environment has gone")
+    (bare.folder / "build/audit/bin/python").unlink()
+    fault.seen(bare.run("audit", "no.so"), "Setting up audit in", 2)
+    fault.seen(bare.run("audit", "no.so"), "audit: there is no file no.so", 2)
+
 
 def test_interrupt_at_any_moment_of_the_start(room):
     fault = Fault(room, "Ctrl-C in the first 0.3 s")

@@ -101,9 +101,17 @@ def why_not(name: str) -> str | None:
         return "Python has a module of this name"
     if name in OF_PROJECTS:
         return "a project has a folder or a file of this name for something else"
-    if find_spec(name) or hub_name(name) in locked_packages():
+    if is_installed(name) or hub_name(name) in locked_packages():
         return "there is a package of this name, which yours would replace"
     return None
+
+
+def is_installed(name: str) -> bool:
+    """Return whether Python finds a package, other than a folder of this tool's."""
+    spec = find_spec(name)
+    return spec is not None and not any(
+        Path(place).is_relative_to(ROOT / "common")
+        for place in [*(spec.submodule_search_locations or []), spec.origin or ""])
 
 
 def locked_packages() -> set[str]:

@@ -21,10 +21,11 @@ KNOWN = re.compile(
     r"lib(torch|torch_cpu|torch_cuda|torch_hip|torch_python|c10|c10_cuda|c10_hip|stdc\+\+"
     r"|gcc_s|m|c|dl|rt|pthread|util|gomp|cuda|cudart|cublas|cublasLt|cufft|curand"
     r"|cusparse|cusolver)\.so[.\d]*|ld-linux.*")
-# A mangled name in the namespace std, or of its table of virtual functions; operator new
-# and delete; what compilers call. A build on an old system has them without a version.
-STANDARD = re.compile(r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]|_Z(n[wa]|d[la])|"
-                      r"__(cxa|gxx)_|__dynamic_cast$")
+# A mangled name in the namespace std, or of its table of virtual functions; operator
+# new and delete; what compilers call. Old systems give them no version.
+STANDARD = re.compile(
+    r"_Z(T[VTIS]|GV|Th?n?\d+_)?(N[rVKRO]*)?S[tabsiod]|_Z(n[wa]|d[la])|"
+    r"__(cxa|gxx)_|__dynamic_cast$")
 # How pybind11 passes types of libtorch's: libtorch_python has it.
 CASTS = re.compile(r"_ZNK?8pybind116detail11type_casterI")
 # Names in C of libraries that libtorch has in it, or needs, by nm of 2.13 from PyPI.

@@ -45,9 +45,7 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
         relative = [p for p in strange if not p.startswith("/")]
         report.add("rpath", FAIL if subject.variant else WARN,
                    f"RPATH {names(p or repr(p) for p in relative)} is sought in the "
-                   "current folder: " + ("leave the backslash out" if any(
-                       p.startswith("\\$") for p in relative)
-                       else "write $ORIGIN before it") if relative else
+                   f"current folder: {_mend(relative)}" if relative else
                    f"RPATH of the machine that built it: {names(strange)}"
                    if strange else "has an RPATH, which the Hub refuses: "
                    + names(library.rpath))
@@ -83,6 +81,15 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
     if library.debug:
         report.add("debug-information", NOTE, "carries debug information; strip -g "
                    "makes it smaller")
+
+
+def _mend(relative: list[str]) -> str:
+    """Return what is to be done about entries of an RPATH that are not absolute."""
+    if relative == [""]:
+        return "leave the empty entry out; CMake writes one in a build folder, which " \
+            "cmake --install takes away"
+    return "leave the backslash out" if any(p.startswith("\\$") for p in relative) \
+        else "write $ORIGIN before it"
 
 
 def _check_needed(library: Library, subject: Subject, report: Report) -> None:

@@ -247,7 +247,9 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = bool(versions)
     versions = in_order(*supported(), runtimes.installed()) if "all" in versions \
         else versions or here()
-    if (len(given) != 1) != bool(arguments.ops):
+    if arguments.ops and arguments.json:
+        raise CannotRun("--json is for the calls of a library, not for --print")
+    if len(given) != (0 if arguments.ops else 1):
         raise CannotRun("name one library, or an op by --print; a version is such as "
                         f"2.12.1: got {' '.join(given) or 'nothing'}")
     if arguments.json:

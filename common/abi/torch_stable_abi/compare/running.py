@@ -54,11 +54,13 @@ def find_tensors(value: object, place: str) -> Iterator[tuple[str, torch.Tensor]
 
 
 def describe(value: object) -> object:
-    """Return a value as it is saved: tensors as copies, with their strides."""
+    """Return a value as it is saved: tensors as dense copies, with their strides, or
+    the layout that has none."""
     if isinstance(value, torch.Tensor):
         copy = torch.zeros((), dtype=value.dtype).expand(value.shape) if value.is_meta \
-            else value.detach().cpu().clone()
-        return {"tensor": copy, "strides": value.stride(), "device": value.device.type}
+            else value.detach().to_dense().cpu().clone()
+        return {"tensor": copy, "device": value.device.type, "strides": value.stride()
+                if value.layout == torch.strided else str(value.layout)}
     if isinstance(value, dict):
         return {key: describe(one) for key, one in value.items()}
     if isinstance(value, (tuple, list)):
@@ -85,7 +87,8 @@ def run_case(function, library: object) -> dict:
         "value": describe(value), "arguments": describe([arguments, keywords]),
         "versions": [one._version for one in given.values()],
         "aliases": [[i for i, one in enumerate(given.values())
-                     if one.numel() and one.data_ptr() == result.data_ptr()]
+                     if one.layout == result.layout == torch.strided and one.numel()
+                     and one.data_ptr() == result.data_ptr()]
                     for result in results.values()],
         "gradients": describe(gradients),
         "warnings": sorted({f"{w.category.__name__}: {w.message}" for w in caught})}
