@@ -18,7 +18,7 @@ Tensor silu(const Tensor& x) {
   Tensor y = torch::stable::empty_like(x);
   const float* in = x.const_data_ptr<float>();
   float* out = y.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < x.numel(); ++i) {
+  for (int64_t i = 0, n = x.numel(); i < n; ++i) {
     STD_TORCH_CHECK(!out, "TODO(00.1): out[", i, "], silu of ", in[i]);
   }
   return y;

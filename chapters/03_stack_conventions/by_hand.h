@@ -58,7 +58,10 @@ inline void multiply_into(
 inline std::tuple<Tensor, Tensor> gate_and_up(
     Tensor input, const std::optional<Tensor>& scale, bool swap) {
   using torch::stable::clone, torch::stable::narrow;
-  const int64_t d = input.size(input.dim() - 1) / 2;
+  const int64_t columns = input.size(input.dim() - 1);
+  STD_TORCH_CHECK(
+      columns % 2 == 0, "input's last size must be even, got ", columns);
+  const int64_t d = columns / 2;
   const Tensor gate = clone(narrow(input, -1, swap ? d : 0, d));
   const Tensor up = clone(narrow(input, -1, swap ? 0 : d, d));
   if (scale) {

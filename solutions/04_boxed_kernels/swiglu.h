@@ -55,6 +55,7 @@ inline void fill_swiglu(
     const std::optional<Tensor>& bias,
     double alpha,
     double limit) {
+  STD_TORCH_CHECK(limit >= 0, "limit must not be negative, got ", limit);
   const Tensor in = as_contiguous(input);
   const Tensor b = bias ? as_contiguous(*bias) : in; // in stands for none
   const int64_t d = out.size(-1);

@@ -69,7 +69,7 @@ def test_a_python_without_torch_is_named(bin, tmp_path):
          f"-DPython_EXECUTABLE={python}"], text=True, capture_output=True)
     assert done.returncode != 0
     text = " ".join(done.stderr.split())
-    assert f"{python} has no torch of 2.10 or newer" in text
+    assert f"no torch of 2.10 or newer: TORCH_ROOT is '', Python is '{python}'" in text
     assert "pip install 'torch>=2.10'" in text
 
 

@@ -20,6 +20,7 @@ from base.project import ROOT
 from base.sheets import Chapter, find_chapter, source_files
 from learn import progress
 from support import copy_checkout, ended, terminal, until
+from upkeep.commands import new
 
 
 @pytest.fixture(scope="module")
@@ -339,6 +340,10 @@ def test_a_step_that_is_given_says_so(tool, checkout):
     assert file.read_text() == starter
     done = tool("give", "01")
     assert done.returncode == 2 and "NN.k names one step" in done.stderr
+
+
+def test_folders_of_the_tool_are_no_packages():
+    assert [new.why_not(name) for name in ("learn", "testing")] == [None, None]
 
 
 @pytest.mark.parametrize("name, number, message", [

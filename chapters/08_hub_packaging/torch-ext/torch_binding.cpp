@@ -10,6 +10,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/Exception.h>
 
 #include <string>
 
@@ -36,15 +37,20 @@ using Compute = void(
     const Options& options,
     int32_t device);
 
+float limit_of(double limit) {
+  STD_TORCH_CHECK(limit >= 0, "limit must not be negative, got ", limit);
+  return static_cast<float>(limit);
+}
+
 // By the order of a schema's numbers.
-constexpr Options options_of(OpKind op, double first = 0, double second = 0) {
+Options options_of(OpKind op, double first = 0, double second = 0) {
   switch (op) {
     case OpKind::kFatreluAndMul:
       return {static_cast<float>(first)};
     case OpKind::kSiluAndMulWithClamp:
-      return {0, 0, static_cast<float>(first)};
+      return {0, 0, limit_of(first)};
     case OpKind::kSwigluoaiAndMul:
-      return {0, first, static_cast<float>(second)};
+      return {0, first, limit_of(second)};
     case OpKind::kSiluAndMul:
     case OpKind::kGeluAndMul:
     case OpKind::kGeluTanhAndMul:

@@ -17,7 +17,7 @@ from torch_stable_abi.programs import run as run_program
 NOT_PRINTED = re.compile(
     r"^(?:=+\n|AddressSanitizer:|terminate called |==\d+==|[^\n]+:\d+: runtime error: "
     r"|[^\n]+:\d+: [^\n]*Assertion '"
-    r"|a case took longer|-{9})", re.M)
+    r"|a case took longer|LLVMSymbolizer: |-{9})", re.M)
 
 ENDS = re.compile(r"\s*}\s*(//.*)?")  # a block
 
@@ -49,10 +49,12 @@ def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
         place = None  # a given line is right
     if kind != "todo":
         place = place or source.place(step, case.description)
+    of_step = [one for one in run.cases or [] if one.name.startswith(step + " ")]
+    unknown = kind == "leak" and len(of_step) > 1  # any of them may have leaked
     printed = _find_learner_output(run)
     return Finding(
         kind, message, step, place, log,
-        sentence=case.description if kind != "todo" else "",
+        sentence="" if kind == "todo" or unknown else case.description,
         printed=[line for line in printed if line.strip()])
 
 

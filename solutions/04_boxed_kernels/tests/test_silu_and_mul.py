@@ -76,6 +76,12 @@ class TestSwiglu(Contract):
         close(ops.swiglu(x), ops.swiglu(x, None, alpha=1.0, limit=None))
 
 
+def test_a_second_derivative_is_refused():
+    x = torch.randn(2, 4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        ops.silu_and_mul(x).sum().backward(create_graph=True)
+
+
 @pytest.mark.parametrize("call, words", [
     (lambda: ops.silu_and_mul(torch.randn(2, 5)), ["input", "even", "[2, 5]"]),
     (lambda: ops.silu_and_mul(torch.ones(2, 4, dtype=torch.int32)), ["'Int'"]),
@@ -87,6 +93,7 @@ class TestSwiglu(Contract):
      ["out", "contiguous", "[1, 2]"]),
     (lambda: ops.swiglu(torch.randn(2, 4), torch.randn(3)),
      ["bias", "[4]", "[3]"]),
+    (lambda: ops.swiglu(torch.randn(2, 4), limit=-1.5), ["limit", "-1.5"]),
     (lambda: ops.silu_and_mul_backward(torch.randn(2, 4), torch.randn(2, 6)),
      ["grad", "[2, 4]", "[2, 6]"]),
 ])

@@ -159,6 +159,12 @@ def test_an_error_says_what_came(activation, device, columns, call, words):
         assert word in str(error.value)
 
 
+def test_a_negative_limit_is_refused(activation, device):
+    x = torch.randn(2, 6, device=device)
+    with pytest.raises(RuntimeError, match="limit must not be negative, got -1"):
+        activation.silu_and_mul_with_clamp(x[:, :3].contiguous(), x, -1.0)
+
+
 def test_another_dtype_is_refused(activation, device):
     x = torch.ones(2, 6, dtype=torch.float64, device=device)
     with pytest.raises(RuntimeError, match="input must be Float.*got Double"):

@@ -18,6 +18,8 @@ def _differentiable(name):
                       for x in inputs]
 
     def backward(ctx, grad):
+        if torch.is_grad_enabled():  # create_graph=True
+            raise RuntimeError(f"{name} cannot be differentiated twice")
         saved = iter(ctx.saved_tensors)
         inputs = [other[0] if other else next(saved) for other in ctx.others]
         results = getattr(ops, f"{name}_backward")(grad, *inputs)
