@@ -1,5 +1,5 @@
-"""Chapter 09: a library as a port by a tool leaves it, compared with what it was. The
-lines that a person did not look at yet compile, and behave differently."""
+"""Chapter 09: a library as a port by a tool and in a hurry leaves it, compared with what
+it was. The lines that a person did not look at yet compile, and behave differently."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
                 (left / name).write_text(text)
     statuses = []
     for title, source in (
-            ("As the tool leaves it, against the original:", left),
+            ("As the tool and a hurried hand leave it, against the original:", left),
             ("With the lines that a person decides:", chapter.solution)):
         new = build_once(f"librowops_{source.name}.so", source / "rowops.cpp",
                          "-shared", "-std=c++17", TARGET)
