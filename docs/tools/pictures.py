@@ -67,8 +67,8 @@ def graph(name: str) -> str:
 def sources() -> dict[str, str]:
     """{picture: what it is drawn from}."""
     graphs = [*MADE, *(path.stem for path in PICTURES.glob("*.dot"))]
-    plots = [path for path in RESULTS.glob("*.json")  # that of 09 is a table alone
-             if re.match(r"0[0-8]_|cost|limits|sass", path.name) and measured(path)]
+    plots = [path for path in RESULTS.glob("*.json")  # a table alone has few bars
+             if re.match(r"0[014-8]_|cost|limits|sass", path.name) and measured(path)]
     how = (HERE / "plots.py").read_text()
     return {name: graph(name) for name in graphs} | {
         path.stem: path.read_text() + how for path in plots}

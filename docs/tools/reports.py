@@ -257,7 +257,8 @@ def refused() -> str:
 
 def results() -> str:
     return "".join(
-        f"- `{file}`: {what}, for {link(page)}. Written by `{command}`\n"
+        f"- `{file}`: {what}, for {'each chapter, as ' * ('[' in file)}{link(page)}. "
+        f"Written by `{command}`\n"
         for file, (what, page, command) in RESULTS.items())
 
 
