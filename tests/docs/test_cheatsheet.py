@@ -18,7 +18,7 @@ def flat(code: str) -> str:
 
 
 def versions_of(name: str) -> tuple[str, str] | None:
-    """The oldest headers and target that have it; the workbook's oldest is 2.10."""
+    """Return the oldest headers and target that have it, of 2.10 and newer."""
     row = surface.find_name(f"torch::stable::{name}") or surface.find_name(name)
     return row and tuple(row[of].replace("2.9", "2.10") for of in ("headers", "target"))
 

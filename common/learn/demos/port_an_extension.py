@@ -1,5 +1,6 @@
-"""Chapter 09: a library as a port by a tool and in a hurry leaves it, compared with what
-it was. The lines that a person did not look at yet compile, and behave differently."""
+"""Chapter 09: a library as a port by a tool and in a hurry leaves it, compared with
+what it was. The lines that a person did not look at yet compile, and behave
+differently."""
 
 import re
 import subprocess
