@@ -121,7 +121,7 @@ def test_limits(workbook, tmp_path, build):
 
 @pytest.mark.parametrize("given", ["one.so", "."])
 def test_the_time_is_over_wherever_it_is(tmp_path, monkeypatch, given):
-    """Also in one of several libraries, each of which may be damaged."""
+    """It is over in one of several libraries too, each of which may be damaged."""
     for name in ("one.so", "two.so"):
         shutil.copy(torch_root() / "lib/libtorch_python.so", tmp_path / name)
     monkeypatch.setattr(signal, "alarm", lambda seconds: signal.setitimer(

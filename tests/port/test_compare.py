@@ -126,6 +126,17 @@ def test_a_crash_and_an_error_are_words():
         "was ended by SIGFPE", "-> RuntimeError: no"]
 
 
+def test_large_integers_differ_by_what_they_do():
+    import torch
+
+    from torch_stable_abi.compare.comparing import compare_case
+    seen = {name: [] for name in (
+        "arguments", "gradients", "versions", "aliases", "warnings")}
+    old, new = ({**seen, "value": {"tensor": torch.tensor([2**62 + n]), "strides": (1,),
+                                   "device": "cpu"}} for n in (0, 1))
+    assert compare_case(old, new) == ["the result: 1 of 1 values differ, by 1 at most"]
+
+
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout

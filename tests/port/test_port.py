@@ -352,6 +352,28 @@ def test_schemas_of_ops_are_those_of_the_torch_that_is_here():
     assert aten.list_schemas() == aten.RECORDED.read_text()
 
 
+def test_names_that_stand_bare_through_an_include(tmp_path, port):
+    from torch_stable_abi.port import porting
+    for name, using in [("all.h", "using namespace at;"),
+                        ("one.h", "using at::Tensor;")]:
+        (tmp_path / name).write_text(f"#include <ATen/ATen.h>\n{using}\n")
+    for header in ("all.h", "one.h"):
+        (tmp_path / "op.cpp").write_text(
+            f'#include "{header}"\nvoid f(Tensor x, Tensor y) {{ x.copy_(y); }}\n')
+        new = {one.path.name: one.new for one in porting.port([str(tmp_path)])[0]}
+        assert "torch::stable::copy_(x, y)" in new["op.cpp"], header
+    assert "using torch::stable::Tensor;" in new["one.h"]
+
+
+def test_a_row_on_the_left_is_named(port):
+    for left in ("x[0]", "x[0][n]", "l[0][1]", "x.select(0, 1)"):
+        code = f"std::vector<at::Tensor> l; {left} = x;"
+        said = [one.advice for one in port(body(code)).findings]
+        assert any("ATen copies into the tensor on the left" in text for text in said)
+    said = port(body("std::vector<at::Tensor> l; l[0] = x;")).findings
+    assert not any("on the left" in one.advice for one in said)
+
+
 def test_drafts(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "a.cpp").write_text(
@@ -364,6 +386,55 @@ def test_drafts(tmp_path, port):
     assert drafts[0].schema == "go(Tensor x, Tensor(a!) out, Tensor(b!)? b=None, " \
         "int n=3, float eps=0.5) -> ()"
     assert [mark.split(":")[0] for mark in drafts[0].marks] == ["out", "b", "n"]
+
+
+def test_a_draft_says_which_numbers_do_not_cross(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        "float half(double n);\nstd::tuple<at::Tensor, int> both(at::Tensor x);\n"
+        "c10::optional<float> maybe(std::vector<int> v, std::vector<int64_t> w);\n"
+        'PYBIND11_MODULE(m, m) {\n  m.def("half", &half); m.def("both", &both);\n'
+        '  m.def("maybe", &maybe);\n}\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert [[mark.partition(";")[0] for mark in one.marks] for one in drafts] == [
+        ["what it returns: make it double"],
+        ["what it returns: make it std::tuple<at::Tensor,int64_t>"],
+        ["v: make it std::vector<int64_t>",
+         "what it returns: make it c10::optional<double>"]]
+
+
+def test_a_draft_follows_what_a_function_hands_on(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "cpu.cpp").write_text(
+        "namespace cpu {\nvoid fill(const at::Tensor& to, float v) {\n"
+        "  launch(to.data_ptr<float>(), v);\n}\n"
+        "void add(const at::Tensor& x, at::Tensor to) { to.add_(x); }\n}\n")
+    (tmp_path / "ops.cpp").write_text(
+        "void fill(const at::Tensor& out, double v) { cpu::fill(out, v); }\n"
+        "void add(const at::Tensor& x, at::Tensor out) { cpu::add(x, out); }\n"
+        "void none(const at::Tensor& x) { x.size(0); }\n"
+        'PYBIND11_MODULE(m, m) {\n  m.def("fill", &fill); m.def("add", &add);\n'
+        '  m.def("none", &none);\n}\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert [one.marks[0].partition(";")[0] for one in drafts] == [
+        "out: through a pointer that may write", "out is written to: Tensor(a!)",
+        "returns nothing, and marks nothing: which tensor is written to?"]
+
+
+def test_a_draft_is_of_the_function_that_is_named(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        "namespace gpu { void run(float p); }\nnamespace host {\n"
+        "at::Tensor run(at::Tensor x) { return x; } }\n"
+        "int64_t two(at::Tensor x);\nint64_t two(at::Tensor x, bool y);\n"
+        "struct R { int64_t step(at::Tensor x) { return 0; } };\n"
+        'PYBIND11_MODULE(m, m) {\n  m.def("run", &host::run);\n'
+        '  m.def("two", &two);\n'
+        '  py::class_<R>(m, "R").def("step", &R::step);\n}\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert [(one.schema, *one.marks) for one in drafts] == [
+        ("run(Tensor x) -> Tensor",),
+        ("two(...) -> ...", "2 functions have the name two: which one is it?")]
 
 
 def test_a_draft_of_what_a_registry_has(tmp_path, port):

@@ -20,7 +20,7 @@ from base.project import ROOT
 from base.sheets import Chapter, find_chapter, source_files
 from learn import progress
 from support import copy_checkout, ended, terminal, until
-from upkeep.commands import new
+from upkeep.commands.new import why_not
 
 
 @pytest.fixture(scope="module")
@@ -343,7 +343,7 @@ def test_a_step_that_is_given_says_so(tool, checkout):
 
 
 def test_folders_of_the_tool_are_no_packages():
-    assert [new.why_not(name) for name in ("learn", "testing")] == [None, None]
+    assert [why_not(name) for name in ("learn", "testing")] == [None, None]
 
 
 @pytest.mark.parametrize("name, number, message", [

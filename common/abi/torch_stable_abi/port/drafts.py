@@ -3,6 +3,7 @@ RegisterOperators().op(name, &f). A person decides the marks: whether a tensor i
 written to is in the kernel."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -33,32 +34,72 @@ class Draft:
     marks: tuple[str, ...]  # what a person must decide
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function of one of the sources, by its name with all spaces around it."""
+    name: str
+    source: Source
+    node: Node  # the definition, or the declaration
+    declarator: Node
+
+    @property
+    def body(self) -> Node | None:
+        return field(self.node, "body")
+
+
+class Functions:
+    """The functions of all sources."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        self.known: dict[str, list[Function]] = {}  # by the last part of their names
+        for source in sources:
+            for node in walk(source.root):
+                if node.type in ("function_definition", "declaration"):
+                    declarator = _find_declarator(node)
+                    name = field(declarator, "declarator") if declarator else None
+                    if declarator is not None and name is not None:
+                        whole = "::".join([*_spaces_around(source, node),
+                                           join_name(source, name)])
+                        self.known.setdefault(whole.rpartition("::")[2], []).append(
+                            Function(whole, source, node, declarator))
+
+    def find(self, name: str) -> list[Function]:
+        """Return the functions that a name may mean, those with a body first, each
+        once."""
+        fitting = [one for one in self.known.get(name.rpartition("::")[2], [])
+                   if f"::{one.name}".endswith(f"::{name}")]
+        fitting.sort(key=lambda one: one.body is None)
+        return list({(one.name, _types_of(one)): one
+                     for one in reversed(fitting)}.values())[::-1]
+
+
+def _find_declarator(node: Node) -> Node | None:
+    for one in walk(node):
+        if one.type == "function_declarator":
+            return one
+        if one.type == "compound_statement":
+            return None
+    return None
+
+
+def _types_of(function: Function) -> tuple[str, ...]:
+    """Return the types of the parameters, without spaces."""
+    parameters = field(function.declarator, "parameters")
+    types = (field(one, "type") for one in
+             (parameters.named_children if parameters else []))
+    return tuple("".join(function.source.text_of(type).split())
+                 for type in types if type is not None)
+
+
 def draft_registrations(sources: list[Source]) -> list[Draft]:
     """Return a draft for each function that one of these exports."""
-    functions: dict[str, tuple[Source, Node, Node]] = {}
-    bodies: dict[str, tuple[Source, Node]] = {}
-    for source in sources:
-        for node in walk(source.root):
-            if node.type in ("function_definition", "declaration"):
-                for one in walk(node):
-                    if one.type == "function_declarator":
-                        name = field(one, "declarator")
-                        if name is not None:
-                            known = join_name(source, name).rpartition("::")[2]
-                            functions.setdefault(known, (source, node, one))
-                            if body := field(node, "body"):
-                                bodies.setdefault(known, (source, body))
-                        break
-                    if one.type == "compound_statement":
-                        break
+    functions = Functions(sources)
     found = []
     for source in sources:
         for node in walk(source.root):
             if node.type == "call_expression":
                 if draft := _draft_call(source, node, functions):
-                    known = draft.function.rpartition("::")[2]
-                    found.append(_add_doubts(draft, *bodies[known])
-                                 if known in bodies else draft)
+                    found.append(draft)
     return found
 
 
@@ -66,20 +107,14 @@ def draft_functions(sources: list[Source]) -> list[Draft]:
     """Return a draft for each function that another file can call, that takes a tensor
     and returns one or writes to one, and whose types schemas have. This is for sources
     that export nothing."""
+    functions = Functions(sources)
     found: dict[str, Draft] = {}
-    for source in sources:
-        for node in walk(source.root):
-            body = field(node, "body") if node.type == "function_definition" else None
-            declarator = next((one for one in walk(node) if
-                               one.type == "function_declarator"), None)
-            if body is None or declarator is None or not _is_public(source, node):
+    for short, known in functions.known.items():
+        for function in known:
+            if function.body is None or not _is_public(function.source, function.node):
                 continue
-            name = field(declarator, "declarator")
-            function = "::".join([*_spaces_around(source, node), join_name(
-                source, name) if name is not None else ""])
-            short = function.rpartition("::")[2]
-            draft = _add_doubts(_draft_schema(
-                short, function, (source, node, declarator), []), source, body)
+            draft = _add_doubts(_draft_schema(short, function.name, function, []),
+                                function, functions)
             arguments, _, returns = draft.schema.rpartition(" -> ")
             writes = "!" in arguments or any(": Tensor(a!)" in mark
                                              for mark in draft.marks)
@@ -107,31 +142,74 @@ def _spaces_around(source: Source, node: Node) -> list[str]:
     return [source.text_of(name) for name in reversed(names) if name is not None]
 
 
-def _add_doubts(draft: Draft, source: Source, body: Node) -> Draft:
+def _add_doubts(draft: Draft, function: Function, functions: Functions) -> Draft:
     """Add the tensors that the schema does not mark, and that the function may write
     to: by a method such as add_, or by a pointer to what is not const."""
     tensors = re.findall(r"Tensor\?? (\w+)", draft.schema)
-    written: dict[str, None] = {}
-    doubtful: dict[str, None] = {}
-    for node in walk(body):
-        function = field(node, "function") if node.type == "call_expression" else None
-        receiver = function and field(function, "argument")
-        name = receiver and source.text_of(receiver)
-        method = function and field(function, "field")
-        if name is None or name not in tensors or method is None:
-            continue
-        called = join_name(source, method)
-        if re.fullmatch(r"\w*[a-z]_", called) and called != "requires_grad_":
-            written[name] = None
-        elif re.fullmatch(r"(mutable_)?data_ptr|(packed_)?accessor\w*", called) and \
-                not _is_kept_to_read(source, node):
-            doubtful[name] = None
-    marks = [f"{name} is written to: Tensor(a!)" for name in written]
-    doubts = [name for name in doubtful if name not in written]
+    written, doubtful = _find_writes(function, set(tensors), functions)
+    marks = [f"{name} is written to: Tensor(a!)" for name in tensors if name in written]
+    doubts = [name for name in tensors if name in doubtful - written]
     if doubts:
         marks.append(f"{', '.join(doubts)}: through a pointer that may write; "
                      "Tensor(a!) if the kernel does, else const_data_ptr")
+    if draft.schema.endswith("-> ()") and not marks and "!" not in draft.schema:
+        marks.append("returns nothing, and marks nothing: which tensor is written to?")
     return Draft(draft.name, draft.schema, draft.function, (*draft.marks, *marks))
+
+
+def _find_writes(function: Function, tensors: set[str], functions: Functions,
+                 depth: int = 3) -> tuple[set[str], set[str]]:
+    """Return which of these parameters a function writes to, and which it may write
+    to, also by handing them to a function of these sources."""
+    written: set[str] = set()
+    doubtful: set[str] = set()
+    source = function.source
+    for node in walk(function.body) if function.body else ():
+        called = field(node, "function") if node.type == "call_expression" else None
+        if called is None:
+            continue
+        receiver, method = field(called, "argument"), field(called, "field")
+        if receiver is None or method is None:
+            for mine, theirs in _find_handed_on(source, node, tensors, functions) \
+                    if depth else ():
+                there = _find_writes(theirs[0], {theirs[1]}, functions, depth - 1)
+                written |= {mine} if there[0] else set()
+                doubtful |= {mine} if there[1] else set()
+            continue
+        name, called_as = source.text_of(receiver), join_name(source, method)
+        if name not in tensors:
+            continue
+        if re.fullmatch(r"\w*[a-z]_", called_as) and called_as != "requires_grad_":
+            written.add(name)
+        elif re.fullmatch(r"(mutable_)?data_ptr|(packed_)?accessor\w*", called_as) and \
+                not _is_kept_to_read(source, node):
+            doubtful.add(name)
+    return written, doubtful
+
+
+def _find_handed_on(source: Source, call: Node, tensors: set[str], functions: Functions
+                    ) -> Iterator[tuple[str, tuple[Function, str]]]:
+    """Yield the tensors that a call hands to a function of these sources, each with
+    that function and the name of its parameter."""
+    called, arguments = field(call, "function"), field(call, "arguments")
+    name = join_name(source, called) if called is not None else ""
+    given = [one for one in (arguments.named_children if arguments else [])
+             if one.type != "comment"]
+    for function in functions.find(name) if name else ():
+        parameters = _parameters_of(function)
+        if function.body is not None:
+            for one, parameter in zip(given, parameters):
+                if source.text_of(one) in tensors:
+                    yield source.text_of(one), (function, parameter)
+
+
+def _parameters_of(function: Function) -> list[str]:
+    """Return the names of the parameters; "" of one without a name."""
+    parameters = field(function.declarator, "parameters")
+    return [next((function.source.text_of(c) for c in walk(
+        field(one, "declarator") or one) if c.type == "identifier"), "")
+        for one in (parameters.named_children if parameters else [])
+        if one.type.endswith("parameter_declaration")]
 
 
 def _is_kept_to_read(source: Source, call: Node) -> bool:
@@ -146,14 +224,15 @@ def _is_kept_to_read(source: Source, call: Node) -> bool:
         for one in declaration.children)
 
 
-def _draft_call(source: Source, node: Node,
-                functions: dict[str, tuple[Source, Node, Node]]) -> Draft | None:
+def _draft_call(source: Source, node: Node, functions: Functions) -> Draft | None:
     function, arguments = field(node, "function"), field(node, "arguments")
     if function is None or arguments is None or function.type != "field_expression":
         return None
     text = source.text_of(function)
     if not text.endswith(".def") and not (
             "RegisterOperators" in text and text.endswith(".op")):
+        return None
+    if "class_<" in text:  # of a class, whose methods become no ops
         return None
     given = [c for c in arguments.named_children if c.type != "comment"]
     if len(given) < 2 or given[0].type != "string_literal" or \
@@ -163,24 +242,29 @@ def _draft_call(source: Source, node: Node,
     target = join_name(source, field(given[1], "argument") or given[1])
     if not target:
         return Draft(name, f"{name}(...) -> ...", "", ("what it calls was not found",))
-    known = functions.get(target.rpartition("::")[2])
-    if known is None:
-        return Draft(name, f"{name}(...) -> ...", target,
-                     (f"the declaration of {target} was not found",))
+    known = functions.find(target)
+    own = [one for one in known if one.source is source]
+    if len(known) != 1 and len(own) != 1:
+        why = f"{len(known)} functions have the name {target}: which one is it?" \
+            if known else f"the declaration of {target} was not found"
+        return Draft(name, f"{name}(...) -> ...", target, (why,))
+    chosen = known[0] if len(known) == 1 else own[0]
     texts = [source.text_of(one) for one in given[2:]]
     keywords = re.findall(r'py(?:bind11)?::arg\("(\w+)"\)\s*(?:=\s*([^,]+))?',
                           ", ".join(texts))
-    draft = _draft_schema(name, target, known, keywords)
+    draft = _draft_schema(name, target, chosen, keywords)
+    if chosen.body is not None:
+        draft = _add_doubts(draft, chosen, functions)
     if any("gil_scoped_release" in text for text in texts):
         draft = Draft(draft.name, draft.schema, draft.function, (
             *draft.marks, "the GIL: torch.ops releases it itself"))
     return draft
 
 
-def _draft_schema(name: str, function: str, known: tuple[Source, Node, Node],
+def _draft_schema(name: str, target: str, function: Function,
                   keywords: list[tuple[str, str]]) -> Draft:
-    source, node, declarator = known
-    parameters = field(declarator, "parameters")
+    source, node = function.source, function.node
+    parameters = field(function.declarator, "parameters")
     marks, parts, letter = [], [], iter("abcdefghijklmnopqrstuvwxyz")
     for i, one in enumerate(c for c in (parameters.named_children if parameters else [])
                             if c.type.endswith("parameter_declaration")):
@@ -198,17 +282,32 @@ def _draft_schema(name: str, function: str, known: tuple[Source, Node, Node],
                                     letter)
         if mark:
             marks.append(f"{called}: {mark}")
-        plain = re.sub(r"\bconst\b|[&\s]", "", source.text_of(type) if type else "")
-        if plain != (wide := _CROSSING.get(schema, plain)):
-            why = _READ_AS.get(plain, _OTHER_BITS)
-            marks.append(f"{called}: make it {wide}; {why}")
+        if mark := _widen(source.text_of(type) if type else ""):
+            marks.append(f"{called}: {mark}")
         parts.append(f"{schema} {called}" + (f"={_value(value)}" if value else ""))
     result = field(node, "type")
-    returns, mark = _returns(source.text_of(result) if result else "void")
+    returned = source.text_of(result) if result else "void"
+    returns, mark = _returns(returned)
     if mark:
         marks.append(mark)
-    return Draft(name, f"{name}({', '.join(parts)}) -> {returns}", function,
+    if mark := _widen(returned):
+        marks.append(f"what it returns: {mark}")
+    return Draft(name, f"{name}({', '.join(parts)}) -> {returns}", target,
                  tuple(marks))
+
+
+def _widen(text: str) -> str:
+    """Return what must become of a type of numbers, alone, optional, or in a list or a
+    tuple, so that TORCH_BOX passes it as the schema's int or float; "" of others."""
+    plain = re.sub(r"\b(const|static|inline)\b|[&\s]", "", text)
+    wide, whys = plain, []
+    for narrow in re.findall(r"(?<![\w:])[a-z]\w*(?![\w:<])", plain):
+        schema = next((name for shape, name in _PLAIN
+                       if re.fullmatch(shape, narrow)), "")
+        if narrow != _CROSSING.get(schema, narrow):
+            wide = re.sub(rf"(?<![\w:]){narrow}(?![\w:<])", _CROSSING[schema], wide)
+            whys.append(_READ_AS.get(narrow, _OTHER_BITS))
+    return f"make it {wide}; {whys[0]}" if whys else ""
 
 
 def _schema_type(text: str, written: bool, letter) -> tuple[str, str]:

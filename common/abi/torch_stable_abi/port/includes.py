@@ -12,25 +12,36 @@ STANDARD = {
         r"find_if|any_of|all_of|none_of|transform|reverse|unique|"
         r"lower_bound|upper_bound|clamp|swap_ranges|iter_swap|shuffle|"
         r"nth_element)\b",
+    "any": r"std::any(_cast)?\b",
     "array": r"std::array\b",
     "atomic": r"std::atomic\b",
+    "bitset": r"std::bitset\b",
+    "cfloat": r"\b(FLT|DBL)_(MAX|MIN|EPSILON)\b",
+    "chrono": r"std::chrono\b",
+    "climits": r"\b(CHAR|SHRT|INT|UINT|LONG|ULONG)_(MAX|MIN|BIT)\b",
     "cmath":
-        r"std::(sqrt|exp|log|pow|abs|floor|ceil|isnan|isinf|round|fabs|tanh|"
-        r"log2|exp2)\b",
+        r"std::(sqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|abs|fabs|floor|ceil|"
+        r"trunc|round|lround|isnan|isinf|isfinite|signbit|copysign|fmax|fmin|fmod|"
+        r"hypot|a?(sin|cos|tan)h?|atan2|erf|erfc|lgamma|tgamma)\b",
+    "condition_variable": r"std::condition_variable\b",
     "cstdint": r"\bu?int(8|16|32|64)_t\b",
     "cstring": r"\b(std::)?mem(set|cpy|move|cmp)\(",
-    "functional": r"std::(function|hash|less|greater|plus)\b",
+    "deque": r"std::deque\b",
+    "functional": r"std::(function|hash|less|greater|plus|minus|multiplies|bind|ref)\b",
+    "future": r"std::(future|async|promise)\b",
     "iostream": r"std::(cout|cerr)\b",
     "limits": r"std::numeric_limits\b",
-    "map": r"std::map\b",
+    "list": r"std::list\b",
+    "map": r"std::(multi)?map\b",
     "memory": r"std::(unique_ptr|shared_ptr|make_unique|make_shared)\b",
     "mutex": r"std::(mutex|lock_guard|unique_lock|call_once|once_flag)\b",
-    "numeric": r"std::(accumulate|iota|partial_sum|gcd)\b",
+    "numeric": r"std::(accumulate|inner_product|iota|partial_sum|gcd|lcm)\b",
     "optional": r"std::(optional|nullopt|make_optional)\b",
     "queue": r"std::(queue|priority_queue)\b",
     "random": r"std::(mt19937|uniform_\w+_distribution|random_device)\b",
     "set": r"std::(multi)?set\b",
     "sstream": r"std::[io]?stringstream\b",
+    "stack": r"std::stack\b",
     "stdexcept": r"std::(runtime_error|invalid_argument|out_of_range|logic_error)\b",
     "string": r"std::(string|to_string)\b",
     "string_view": r"std::string_view\b",
@@ -42,6 +53,7 @@ STANDARD = {
     "unordered_map": r"std::unordered_map\b",
     "unordered_set": r"std::unordered_set\b",
     "utility": r"std::(move|pair|forward|swap|make_pair|exchange)\b",
+    "variant": r"std::(variant|visit|monostate)\b",
     "vector": r"std::vector\b",
     "cuda_runtime.h":
         r"\bcuda(Stream_t|Error_t|Get\w+|Memcpy\w*|Memset\w*|Func\w+|"

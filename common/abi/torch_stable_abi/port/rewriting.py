@@ -290,6 +290,7 @@ class Rewriter:
         inner = Source(head + body.encode(errors="surrogateescape") + tail,
                        self.source.path, value.start_point[0] + self.source.first_line,
                        head + _plain(body).encode(errors="surrogateescape") + tail)
+        inner.opens_space = self.source.opens_space
         rewriter = Rewriter(inner, Types(inner, [self.known]), self.findings,
                             inner.root.has_error)
         written = rewriter._emit(inner.root)[len(head):-len(tail)]
@@ -433,6 +434,13 @@ class Rewriter:
                        "such a value fails. Pass what it is made of, or keep the op "
                        "unstable")
 
+    def _is_row(self, node: Node) -> bool:
+        """Return whether a node is x[i] or x[i][j] of a tensor x."""
+        tensor = field(node, "argument") \
+            if node.type == "subscript_expression" else None
+        return tensor is not None and (
+            self.known.kind_of(tensor) == types.TENSOR or self._is_row(tensor))
+
     def _look_at_operator(self, node: Node) -> None:
         operands = [field(node, name) for name in ("left", "right", "argument")]
         if node.type == "assignment_expression":
@@ -440,8 +448,9 @@ class Rewriter:
             if operator is None:
                 return
             if self.source.text_of(operator) == "=":
-                if left is not None and left.type == "call_expression" and \
-                        self.known.kind_of(left) == types.TENSOR:
+                if left is not None and (self._is_row(left) or left.type ==
+                                         "call_expression" and
+                                         self.known.kind_of(left) == types.TENSOR):
                     self._name(node, YOURS, "ATen copies into the tensor on the left. "
                                "Here it does nothing: torch::stable::copy_ of a "
                                "variable that holds the view")

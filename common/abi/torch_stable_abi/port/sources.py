@@ -46,8 +46,10 @@ class Reader:
             refuse_utf_16(path)
             source = Source(path.read_bytes(), path)
             self.known[path] = source, Types(source, [])  # for circles of includes
-            included = [self.read(other)[1] for other in self._includes(source)]
-            self.known[path] = source, Types(source, included)
+            included = [self.read(other) for other in self._includes(source)]
+            if any(other.uses_space for other, _ in included):
+                source.uses_space = source.opens_space = True
+            self.known[path] = source, Types(source, [types for _, types in included])
         return self.known[path]
 
     def _includes(self, source: Source) -> list[Path]:

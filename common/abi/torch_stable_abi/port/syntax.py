@@ -115,10 +115,11 @@ class Source:
         self.text = text
         self.path = path
         self.first_line = first_line
-        # Whether names of at:: may stand bare.
-        self.opens_space = bool(re.search(
-            rb"using\s+namespace\s+(at|torch|c10)\s*;|namespace\s+(at|torch)\s*\{",
-            text))
+        # Whether names of at:: may stand bare, here and in what includes this.
+        self.uses_space = bool(re.search(
+            rb"using\s+namespace\s+(at|torch|c10)\s*;", text))
+        self.opens_space = self.uses_space or bool(re.search(
+            rb"namespace\s+(at|torch)\s*\{", text))
         self.unread = list[Span]()  # what the parser is not given
         if parsed is None:
             parsed, self.unread = mask(text)
