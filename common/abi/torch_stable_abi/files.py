@@ -29,6 +29,8 @@ CACHE = _CACHES / "libtorch-stable-abi-workbook"
 # What zipfile raises for a wheel that is none, damaged, encrypted or packed oddly.
 DAMAGED_ZIP = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
                NotImplementedError, ValueError)
+# How a wheel calls the machines for which there is a torch, by ELF's numbers.
+MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
 # What a read may wait for, or read, for ever.
 SPECIAL = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
            stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -41,6 +43,11 @@ def describe_special(path: Path) -> str:
         return SPECIAL.get(stat.S_IFMT(path.stat().st_mode), "")
     except OSError:
         return ""
+
+
+def find_machine(elf: bytes) -> str:
+    """Return the machine that an ELF file is for, of MACHINES; else an empty text."""
+    return MACHINES.get(int.from_bytes(elf[18:20], "little"), "")
 
 
 def leads_nowhere(path: Path) -> bool:

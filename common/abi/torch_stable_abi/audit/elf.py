@@ -18,6 +18,7 @@ from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
 from elftools.elf.sections import NoteSection, Section
 
 from torch_stable_abi.audit import code
+from torch_stable_abi.files import find_machine
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.programs import CannotRun
 
@@ -28,7 +29,6 @@ FLAGS_1 = {0x40: NO_DLOPEN, 0x8000000: PROGRAM}
 FOREIGN = {b"MZ": "a library of Windows", b"\xcf\xfa\xed\xfe": "one of macOS",
            b"\xca\xfe\xba\xbe": "one of macOS", b"!<ar": "a static library",
            b"vers": "a pointer of Git LFS"}
-MACHINES = {"x64": "x86_64", "AArch64": "aarch64"}  # as a wheel calls them
 STRING = re.compile(rb"[\x20-\x7e\n]{2,}")
 LONGEST_STRING = 2**14  # a schema is shorter; PTX is longer
 # The levels of x86-64 that a library may say that it needs, a bit each.
@@ -42,7 +42,7 @@ class Foreign(CannotRun):
 @dataclass
 class Library:
     name: str
-    machine: str = ""
+    machine: str = ""  # as a wheel calls it, if one does
     soname: str = ""
     needed: list[str] = field(default_factory=list)
     rpath: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
             if s["sh_type"] != "SHT_NOBITS"]
     if elf["e_shoff"] > len(data) or max(ends, default=0) > len(data):
         raise ValueError(f"{len(data)} bytes of {max(ends, default=0)}")
-    library = Library(name, elf.get_machine_arch())
+    library = Library(name, find_machine(data[:20]) or elf.get_machine_arch())
     library.flags.add(EXECUTABLE_STACK)  # without a word, the old default
     for segment in elf.iter_segments("PT_GNU_STACK"):
         if not segment["p_flags"] & 1:

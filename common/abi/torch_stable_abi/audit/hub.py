@@ -5,7 +5,7 @@ import base64
 import re
 import sys
 
-from torch_stable_abi.audit.elf import MACHINES, Library
+from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, OK, WARN, Report, names
 from torch_stable_abi.audit.platforms import find_policy
 from torch_stable_abi.audit.python_files import check_all, find_modules, read_imports
@@ -57,8 +57,7 @@ def check_variant(subject: Subject, reports: list[Report], floor: str | None,
             report.add("variant-libtorch",
                        OK if numbers(floor) <= numbers(target) else FAIL,
                        f"says libtorch {target}, and needs {floor}")
-        wrong = {MACHINES.get(lib.machine, lib.machine)
-                 for lib in subject.libraries} - {name["machine"]}
+        wrong = {lib.machine for lib in subject.libraries} - {name["machine"]}
         if wrong:
             report.add("variant-machine", FAIL,
                        f"says {name['machine']}, and holds {names(wrong)}")

@@ -4,9 +4,10 @@ import functools
 import posixpath
 import re
 
-from torch_stable_abi.audit.elf import MACHINES, Library
+from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
 from torch_stable_abi.audit.subject import Subject
+from torch_stable_abi.files import MACHINES
 from torch_stable_abi.libtorch.versions import numbers
 
 
@@ -43,14 +44,13 @@ def _read_policies(machine: str):
 
 def find_policy(libraries: list[Library]):
     """Return the oldest manylinux that has what they need, or None."""
-    machine = MACHINES.get(libraries[0].machine) if libraries else None
-    if not machine:
+    if not libraries or libraries[0].machine not in MACHINES.values():
         return None
     needed: dict[str, set[str]] = {}
     for library in libraries:
         for name, versions in library.versions.items():
             needed.setdefault(name, set()).update(versions)
-    return _read_policies(machine).versioned_symbols_policy(needed)
+    return _read_policies(libraries[0].machine).versioned_symbols_policy(needed)
 
 
 def check_python(library: Library, subject: Subject, report: Report) -> None:

@@ -3,10 +3,10 @@
 import base64
 import re
 
-from torch_stable_abi.audit.elf import MACHINES
 from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
 from torch_stable_abi.audit.platforms import find_policy
 from torch_stable_abi.audit.subject import Subject, Wheel
+from torch_stable_abi.files import MACHINES
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 
@@ -34,11 +34,10 @@ def check_wheel(subject: Subject, floor: str | None, bound: list[str],
 
 
 def _check_machines(subject: Subject, report: Report) -> None:
-    machines = {MACHINES.get(lib.machine, lib.machine) for lib in subject.libraries}
+    machines = {lib.machine for lib in subject.libraries}
     for machine in sorted(machines):
         if not any(f.endswith(machine) for _, _, f in subject.tags):
-            other = [lib.name for lib in subject.libraries
-                     if MACHINES.get(lib.machine, lib.machine) == machine]
+            other = [lib.name for lib in subject.libraries if lib.machine == machine]
             report.add("wheel-machine", NOTE if len(machines) > 1 else FAIL,
                        f"holds libraries for {machine}, which its name does not say: "
                        f"{names(other)}")

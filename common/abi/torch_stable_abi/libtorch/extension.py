@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch_stable_abi.files import CACHE, DAMAGED_ZIP
+from torch_stable_abi.files import CACHE, DAMAGED_ZIP, MACHINES, find_machine
 from torch_stable_abi.libtorch import loading, runtimes, surface
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
@@ -60,7 +60,6 @@ REASON = re.compile(
     r"|.*\b\w*(?:Error|Exception)\b: .+|.*(?:error:|Failed).*", re.M)
 # How Python code registers an op, or a kernel of one.
 IN_PYTHON = re.compile(r"\b(?:register_kernel|impl|define)\(")
-MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le", 22: "s390x"}
 
 
 @dataclass
@@ -150,7 +149,7 @@ def refuse_foreign(library: Path) -> None:
     with open(library, "rb") as file:
         head = file.read(20)
     here = platform.machine()
-    name = MACHINES.get(int.from_bytes(head[18:20], "little"), "another machine")
+    name = find_machine(head) or "another machine"
     if head[:4] != b"\x7fELF":
         raise CannotRun(f"{library} is no ELF file, as a shared library is")
     if here in MACHINES.values() and name != here:
