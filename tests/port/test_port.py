@@ -629,6 +629,13 @@ def test_a_source_that_cannot_be_read_ends_no_other(project):
     assert "torch::stable::Tensor y" in (folder / "new/op.cpp").read_text()
 
 
+@pytest.mark.parametrize("name", ["op.hh", "op.hxx", "op.c++"])
+def test_it_reads_each_suffix_of_cpp(project, name):
+    folder, run = project
+    (folder / "op.cpp").rename(folder / name)
+    assert f"{name}: 3 done, 1 left" in run(name)[1]
+
+
 def test_to_writes_over_nothing(project):
     folder, run = project
     (folder / "new").mkdir()

@@ -4,9 +4,8 @@ import re
 from pathlib import PurePosixPath
 
 from torch_stable_abi.port import syntax
-from torch_stable_abi.port.syntax import Source, above, join_name, walk
+from torch_stable_abi.port.syntax import HEADERS, Source, above, join_name, walk
 
-HEADERS = (".h", ".hpp", ".cuh", ".inl")
 DEVICE_CODE = (".cu", ".cuh")
 _CUDA = re.compile(r"\b(cuda[A-Z]\w*|cublas\w*|CUDA(Guard|Stream\w*|Context|Blas\w*)|"
                    r"getCurrentCUDA\w*|__global__|__device__)\b|<cuda|cuda_runtime")

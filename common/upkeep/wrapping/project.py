@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 from torch_stable_abi.port import porting
 from torch_stable_abi.port.drafts import draft_functions
 from torch_stable_abi.port.report import DONE, LEFT
-from torch_stable_abi.port.syntax import Source
+from torch_stable_abi.port.syntax import HEADERS, Source
 from torch_stable_abi.programs import CannotRun
 from upkeep.wrapping import writing
-from upkeep.wrapping.devices import DEVICE_CODE, HEADERS, Devices
+from upkeep.wrapping.devices import DEVICE_CODE, Devices
 from upkeep.wrapping.registering import TODO, Op, Registrar
 from upkeep.wrapping.taking import take
 

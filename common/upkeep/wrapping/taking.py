@@ -4,6 +4,7 @@ taken. Nothing is written here."""
 from pathlib import Path
 
 from torch_stable_abi.port.sources import LARGEST, is_source, list_sources
+from torch_stable_abi.port.syntax import SOURCES
 from torch_stable_abi.programs import CannotRun
 
 FOLDER = "csrc"  # of the project, where the sources come to
@@ -18,8 +19,8 @@ def take(given: list[str], target: Path, core: set[str]) -> dict[str, Path]:
         files = [path for path in list_sources([name]) if is_source(path)]
         if not files:
             raise CannotRun(f"{root} has no C++ or CUDA source" if root.is_dir() else
-                            f"{root} is no C++ or CUDA source: these end in .cpp, .cc, "
-                            ".cxx, .cu, .cuh, .h, .hpp or .inl")
+                            f"{root} is no C++ or CUDA source: these end in "
+                            f"{', '.join(SOURCES[:-1])} or {SOURCES[-1]}")
         if root.is_dir() and target.resolve().is_relative_to(root.resolve()):
             raise CannotRun(f"{target} would lie in {root}, whose sources it takes in: "
                             f"name another folder for the project")

@@ -22,6 +22,7 @@ from torch_stable_abi.port.rewriting import (
     Finding,
 )
 from torch_stable_abi.port.sources import is_source
+from torch_stable_abi.port.syntax import UNITS
 
 LEFT = (UNKNOWN, YOURS, NONE)
 SCHEMA = 1  # the version of the JSON's shape
@@ -127,8 +128,7 @@ def _close(files: list[Ported]) -> list[str]:
     if any(one.count(SLOWER) for one in files):
         lines.append("What is slower matters in small calls: the page \"What the "
                      "boundary costs\" has by how much.")
-    first = [one for one in files if one.count(DONE) and one.path.suffix in
-             (".cpp", ".cc", ".cu", ".cxx")]
+    first = [one for one in files if one.count(DONE) and one.path.suffix in UNITS]
     first.sort(key=lambda one: (one.count(*LEFT), str(one.path)))
     if len(first) > 1:
         lines.append("Port first: " + ", ".join(

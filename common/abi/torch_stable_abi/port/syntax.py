@@ -21,7 +21,9 @@ _PARSER = Parser(Language(tree_sitter_cuda.language()))
 # Headers of the unstable API.
 OLD_HEADER = re.compile(r"(?!torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/)"
                         r"(ATen|c10|torch|caffe2)/")
-SOURCES = (".cpp", ".cc", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".inl")
+UNITS = (".cpp", ".cc", ".cxx", ".c++", ".cu")  # that a compiler is called for
+HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl")
+SOURCES = UNITS + HEADERS
 NAMES = ("identifier", "type_identifier", "namespace_identifier", "field_identifier")
 
 
