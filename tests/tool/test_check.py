@@ -629,6 +629,7 @@ def test_json_and_exit_status(implementation, workbook):
     (["new", "my_ops", "--from", "04", "LICENSE/x"], "/LICENSE is no folder, so"),
     (["grade", ".", "--json", "/nowhere/g"], "--json: there is no folder /nowhere"),
     (["bench", "00", "--json", "/"], "--json: / is a folder, where a file is expected"),
+    (["bench", "00", "--limits"], "--limits and --peer are of chapter 08"),
     (["nvcc", "nonesuch"], "no nonesuch is here"),
     (["trace", "--", "./LICENSE"], "./LICENSE is no program that can be run: chmod +x"),
     (["check", "01", "--impl", "/tmp"], "/tmp is no implementation: it has no CMake"),

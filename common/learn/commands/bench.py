@@ -123,8 +123,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         refuse_unwritable(Path(arguments.json), "--json")
-    for chapter in [find_chapter(arguments.chapter.zfill(2))] \
-            if arguments.chapter else chapters():
+    wanted = [find_chapter(arguments.chapter.zfill(2))] if arguments.chapter \
+        else chapters()
+    if (arguments.limits or arguments.peer) and [c.number for c in wanted] != ["08"]:
+        raise CannotRun("--limits and --peer are of chapter 08: ./workbook bench 08")
+    for chapter in wanted:
         if not arguments.quick:
             print(f"{chapter.number}: this takes up to some minutes; --quick is "
                   "rougher, and takes one at most", file=sys.stderr)
