@@ -147,7 +147,7 @@ def _names(parent, include: Path, scope: list[str], in_c: bool) -> Iterator[Name
         name = [cursor.spelling.partition("<")[0]]
         if word != "macro":
             name = [*scope, *name]
-        if is_public("::".join(name), word):
+        if is_public("::".join(name)):
             yield Name("::".join(name), word, header)
         if word == "type" and cursor.is_definition():
             yield from _members(cursor, name, header)
@@ -159,7 +159,7 @@ def _members(cursor, name: list[str], header: str) -> Iterator[Name]:
                 "FUNCTION_TEMPLATE": "method"}.get(member.kind.name)
         text = "::".join([*name, member.spelling])
         hidden = member.access_specifier.name in ("PRIVATE", "PROTECTED")
-        if word and not hidden and is_public(text, word):
+        if word and not hidden and is_public(text):
             yield Name(text, word, header)
 
 
@@ -177,7 +177,7 @@ def _is_member(cursor) -> bool:
     return parent is not None and KINDS.get(parent.kind.name) == "type"
 
 
-def is_public(name: str, kind: str) -> bool:
+def is_public(name: str) -> bool:
     """Return whether an author may write this name. The headers' own machinery is in a
     namespace `detail` or `impl`, begins with an underscore, or matches MACHINERY."""
     words = name.split("::")
