@@ -192,7 +192,7 @@ void give(const void* address, const Place& given) {
   }
 }
 
-void tell(const void* address) {
+void mark_told(const void* address) {
   const Locked locked;
   const auto found = table().blocks.find(hide(address));
   if (found != table().blocks.end()) {

@@ -69,7 +69,7 @@ bool follow(const void* address, Kind kind, const Place& made);
 // Its ownership passes to libtorch; or back, with no place.
 void give(const void* address, const Place& given);
 // What comes of it need not be said again.
-void tell(const void* address);
+void mark_told(const void* address);
 // Where the next releases by this thread come from.
 void set_releasing(const Place& place);
 // True if the allocator tells of releases.

@@ -42,8 +42,7 @@ std::string read_reason() {
   return text.substr(0, std::min(text.find('\n'), sizeof(Failed::reason) - 1));
 }
 
-// --- a call, or a kernel that is called
-// ------------------------------------------
+// --- a call, or a kernel that is called --------------------------------------
 
 struct Line {
   size_t slot;
@@ -162,7 +161,7 @@ class Record {
     }
     bool shown = false;
     for (const Finding& finding : findings_) {
-      find(finding, shown ? "" : text);
+      report_finding(finding, shown ? "" : text);
       shown = true;
     }
     if (!shown) {
@@ -190,7 +189,7 @@ class Record {
     for (const Part& part : line.parts) {
       const auto [other, first] = seen.emplace(part.address, line.slot);
       if (!first) {
-        tell(part.address);
+        mark_told(part.address);
         return {
             Class::kError,
             "two-owners",
@@ -258,7 +257,7 @@ std::vector<Part> look_at_arguments(
   const Busy ours;
   Record record(op, "call", caller_library(caller.address));
   if (op.asked && op.schema.empty()) {
-    find(
+    report_finding(
         {Class::kError,
          "no-such-op",
          op.name + ": this libtorch has no such op; called by " +
@@ -311,7 +310,7 @@ void look_at_failure(
     reason.insert(0, ": ");
   }
   finding.detail = reason;
-  find(finding);
+  report_finding(finding);
   if (!is_summary() && op.shown) {
     print(
         std::string(2 * depth, ' ') + "call " + op.name + " failed" + reason +
@@ -376,8 +375,7 @@ AOTITorchError call(
   return code;
 }
 
-// --- kernels
-// -------------------------------------------------------------------
+// --- kernels -----------------------------------------------------------------
 
 namespace {
 
@@ -467,7 +465,7 @@ void add_lost_writes(Record& record, const Stack& stack, size_t returns) {
       continue;
     }
     if (lost) {
-      tell(pointer<const void*>(slot));
+      mark_told(pointer<const void*>(slot));
     }
     record.add_fault(
         i,
@@ -548,7 +546,7 @@ void look_at_kernel_returns(
 // What failed in the kernel, which returns as if nothing had.
 void look_at_ignored_failure(const Registration& registration) {
   const std::string reason = failed.reason;
-  find(
+  report_finding(
       {Class::kNote,
        "ignored-failure",
        std::string(failed.function) + " failed in " + registration.op->name +
@@ -650,7 +648,7 @@ Kernel wrap(const std::string& op, Kernel kernel) {
     }
   }
   if (size == kKernels) {
-    find(
+    report_finding(
         {Class::kNote,
          "untraced-kernel",
          "only the first " + std::to_string(kKernels) + " kernels are traced"});

@@ -77,7 +77,7 @@ Fault fault_of_block(Kind kind, StableIValue slot) {
                 "a " + text_of(block.kind) + " (" + text_of(block.made) +
                     "), where a " + text_of(kind) + " should be");
     case State::kDead:
-      tell(pointer<const void*>(slot));
+      mark_told(pointer<const void*>(slot));
       return error(
           "used-after-release",
           "was released before," + released_by(block) + "; it was " +

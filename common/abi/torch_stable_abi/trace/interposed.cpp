@@ -41,12 +41,12 @@ constexpr Kind kind_of() {
                                                   : Kind::kGuard;
 }
 
-void use(const char* function, const void* handle, const void* from) {
+void check_use(const char* function, const void* handle, const void* from) {
   Block block;
   if (look(handle, &block) == State::kDead && !block.told) {
     const Busy ours;
     const Op* const op = running_op();
-    find(
+    report_finding(
         {Class::kError,
          "used-after-release",
          text_of(block.kind) + ", " + text_of(block.made) + ": used by " +
@@ -57,28 +57,28 @@ void use(const char* function, const void* handle, const void* from) {
   }
 }
 
-// Of what a function is given.
+// Counts the call of a function, and looks at what it is given.
 template <typename... Handles>
-void uses(
+void check_uses(
     [[maybe_unused]] const char* function,
     [[maybe_unused]] const void* from,
     Handles... handles) {
   if (!Busy::now()) {
     count_shim();
-    (use(function, handles, from), ...);
+    (check_use(function, handles, from), ...);
   }
 }
 
-void fails(const char* function) {
+void note_shim_failure(const char* function) {
   if (running_op() != nullptr && !Busy::now()) {
     const Busy ours;
     note_failure(function);
   }
 }
 
-// Of what it gives.
+// Follows what a function gives, or notes that it fails.
 template <typename... Handles>
-AOTITorchError made(
+AOTITorchError follow_made(
     const char* function,
     [[maybe_unused]] const void* from,
     AOTITorchError code,
@@ -92,7 +92,7 @@ AOTITorchError made(
     }
   };
   if (code != TORCH_SUCCESS) {
-    fails(function);
+    note_shim_failure(function);
   } else if (!Busy::now()) {
     (one(handles), ...);
   }
@@ -100,7 +100,7 @@ AOTITorchError made(
 }
 
 template <typename Handle>
-AOTITorchError released(
+AOTITorchError release_by_shim(
     const char* function,
     const void* from,
     AOTITorchError (*real)(Handle),
@@ -120,7 +120,7 @@ AOTITorchError released(
   }
   if (state == State::kAlive && block.kind != kind_of<Handle>()) {
     const Busy ours;
-    find(
+    report_finding(
         {Class::kError,
          "released-as-another",
          text_of(block.kind) + ", " + text_of(block.made) + ": released as a " +
@@ -148,7 +148,7 @@ std::map<TorchLibraryHandle, std::string>& namespaces() {
   return *namespaces;
 }
 
-AOTITorchError opened(
+AOTITorchError note_namespace(
     AOTITorchError code, const char* name, TorchLibraryHandle* library) {
   if (code == TORCH_SUCCESS) {
     count_shim();
@@ -164,7 +164,8 @@ std::string namespace_of(TorchLibraryHandle library) {
   return namespaces()[library];
 }
 
-Kernel wrapped(TorchLibraryHandle library, const char* name, Kernel kernel) {
+Kernel wrap_kernel(
+    TorchLibraryHandle library, const char* name, Kernel kernel) {
   const Busy ours;
   const std::string op(name);
   return wrap(
@@ -180,9 +181,9 @@ void on_second_release(const void* address, const Block& block) {
   if (block.told) {
     return;
   }
-  tell(address);
+  mark_told(address);
   const Op* const op = running_op();
-  find(
+  report_finding(
       {Class::kError,
        "released-twice",
        text_of(block.kind) + ", " + text_of(block.made) + ": released" +
@@ -204,11 +205,11 @@ extern "C" {
 
 AOTITorchError torch_string_c_str(StringHandle handle, const char** data) {
   REAL(torch_string_c_str);
-  uses("torch_string_c_str", CALLER, handle);
+  check_uses("torch_string_c_str", CALLER, handle);
   if (!Busy::now()) {
     set_reading_string(handle);
   }
-  return made("torch_string_c_str", CALLER, real(handle, data));
+  return follow_made("torch_string_c_str", CALLER, real(handle, data));
 }
 
 AOTITorchError torch_delete_string(StringHandle handle) {
@@ -216,7 +217,7 @@ AOTITorchError torch_delete_string(StringHandle handle) {
   if (!Busy::now()) {
     set_reading_string(nullptr);
   }
-  return released("torch_delete_string", CALLER, real, handle);
+  return release_by_shim("torch_delete_string", CALLER, real, handle);
 }
 
 __attribute__((noinline)) AOTITorchError torch_call_dispatcher(
@@ -252,8 +253,8 @@ AOTITorchError torch_parallel_for(
     const InKernel now(work.op);
     work.f(from, to, work.ctx);
   };
-  uses("torch_parallel_for", CALLER);
-  return made(
+  check_uses("torch_parallel_for", CALLER);
+  return follow_made(
       "torch_parallel_for", CALLER, real(begin, end, grain, run, &work));
 }
 
@@ -263,7 +264,7 @@ AOTITorchError aoti_torch_library_init_def(
     uint32_t line,
     TorchLibraryHandle* library) {
   REAL(aoti_torch_library_init_def);
-  return opened(real(ns, file, line, library), ns, library);
+  return note_namespace(real(ns, file, line, library), ns, library);
 }
 
 AOTITorchError aoti_torch_library_init_impl(
@@ -273,7 +274,7 @@ AOTITorchError aoti_torch_library_init_impl(
     uint32_t line,
     TorchLibraryHandle* library) {
   REAL(aoti_torch_library_init_impl);
-  return opened(real(ns, key, file, line, library), ns, library);
+  return note_namespace(real(ns, key, file, line, library), ns, library);
 }
 
 AOTITorchError aoti_torch_library_init_fragment(
@@ -282,7 +283,7 @@ AOTITorchError aoti_torch_library_init_fragment(
     uint32_t line,
     TorchLibraryHandle* library) {
   REAL(aoti_torch_library_init_fragment);
-  return opened(real(ns, file, line, library), ns, library);
+  return note_namespace(real(ns, file, line, library), ns, library);
 }
 
 AOTITorchError aoti_torch_library_def(
@@ -295,7 +296,7 @@ AOTITorchError aoti_torch_library_def(
 AOTITorchError aoti_torch_library_impl(
     TorchLibraryHandle library, const char* name, Kernel kernel) {
   REAL(aoti_torch_library_impl);
-  return real(library, name, wrapped(library, name, kernel));
+  return real(library, name, wrap_kernel(library, name, kernel));
 }
 
 AOTITorchError torch_library_impl(
@@ -304,7 +305,7 @@ AOTITorchError torch_library_impl(
     Kernel kernel,
     uint64_t version) {
   REAL(torch_library_impl);
-  return real(library, name, wrapped(library, name, kernel), version);
+  return real(library, name, wrap_kernel(library, name, kernel), version);
 }
 
 // Whoever throws has seen what failed. Compilers know the function themselves,

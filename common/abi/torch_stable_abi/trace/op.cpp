@@ -120,7 +120,7 @@ struct Name { // c10::OperatorName
 };
 struct Found { // std::optional<c10::OperatorHandle>
   std::array<char*, 4> words{};
-  ~Found() {} // as its own is none that is trivial
+  ~Found() {} // not trivial, as that of the optional
 };
 
 // What the dispatcher tells of the op, "" if there is none; false if it cannot
@@ -128,19 +128,20 @@ struct Found { // std::optional<c10::OperatorHandle>
 // libtorch from 2.10 to the newest that is known, and are not tried on others.
 bool ask(
     const std::string& name, const std::string& overload, std::string& schema) {
-  static const auto the = reinterpret_cast<void* (*)()>(
+  static const auto get_dispatcher = reinterpret_cast<void* (*)()>(
       in_libtorch("_ZN3c1010Dispatcher13realSingletonEv"));
-  static const auto find = reinterpret_cast<Found (*)(void*, const Name&)>(
-      in_libtorch("_ZN3c1010Dispatcher10findSchemaERKNS_12OperatorNameE"));
-  static const auto tell = reinterpret_cast<std::string (*)(const void*)>(
+  static const auto find_schema =
+      reinterpret_cast<Found (*)(void*, const Name&)>(
+          in_libtorch("_ZN3c1010Dispatcher10findSchemaERKNS_12OperatorNameE"));
+  static const auto dump_state = reinterpret_cast<std::string (*)(const void*)>(
       in_libtorch("_ZNK3c104impl13OperatorEntry9dumpStateB5cxx11Ev"));
   static const char* const newest = std::getenv("WORKBOOK_TRACE_NEWEST");
-  if (the == nullptr || find == nullptr || tell == nullptr ||
-      newest == nullptr ||
+  if (get_dispatcher == nullptr || find_schema == nullptr ||
+      dump_state == nullptr || newest == nullptr ||
       libtorch_version().minor > std::strtoul(newest, nullptr, 10)) {
     return false;
   }
-  const Found found = find(the(), {name, overload});
+  const Found found = find_schema(get_dispatcher(), {name, overload});
   if (found.words[2] == nullptr ||
       (*reinterpret_cast<const char*>(&found.words[2]) & 1) == 0) {
     return true;
@@ -149,7 +150,7 @@ bool ask(
   if (found.words[1] != found.words[0] - 2 * sizeof(void*)) {
     return false;
   }
-  const std::string state = tell(found.words[0]);
+  const std::string state = dump_state(found.words[0]);
   const std::string before = "schema: ";
   const size_t begin = state.find(before);
   if (begin != std::string::npos) {

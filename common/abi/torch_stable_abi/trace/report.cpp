@@ -169,7 +169,7 @@ void find_leak(const Block& block, bool held) {
       ? -1
       : static_cast<int>(from.slot);
   if (block.given.role == Role::kLibtorch) {
-    find(
+    report_finding(
         {Class::kNote,
          "left-by-failed-call",
          what + ": left by a failed call of " + op + ", slot " +
@@ -178,7 +178,7 @@ void find_leak(const Block& block, bool held) {
          slot});
   } else if (block.given.role != Role::kNone) {
     if (releases_are_seen()) {
-      find(
+      report_finding(
           {Class::kPyTorch,
            "kept-by-libtorch",
            what + ": never released by libtorch, to which it was given as " +
@@ -187,14 +187,14 @@ void find_leak(const Block& block, bool held) {
            slot});
     }
   } else if (held) {
-    find(
+    report_finding(
         {Class::kNote,
          "still-held",
          what + ": still held at the end",
          op,
          slot});
   } else if (block.kind == Kind::kCopy) {
-    find(
+    report_finding(
         {Class::kPyTorch,
          "lost-by-headers",
          what + ": never released, by PyTorch's headers up to 2.13",
@@ -202,7 +202,7 @@ void find_leak(const Block& block, bool held) {
          slot});
   } else if (
       !block.told && (releases_are_seen() || block.kind != Kind::kHeapSlot)) {
-    find(
+    report_finding(
         {Class::kError, "never-released", what + ": never released", op, slot});
   }
 }
@@ -276,7 +276,7 @@ __attribute__((init_priority(101))) AtExit at_exit;
 
 } // namespace
 
-void find(const Finding& finding, const std::string& drawing) {
+void report_finding(const Finding& finding, const std::string& drawing) {
   Report& r = report();
   const std::lock_guard<std::mutex> lock(r.mutex);
   const std::string line = line_of(finding);

@@ -25,7 +25,7 @@ struct Finding {
 };
 
 // Shown at its first time, with the drawing, and counted from then on.
-void find(const Finding& finding, const std::string& drawing = "");
+void report_finding(const Finding& finding, const std::string& drawing = "");
 void print(const std::string& text);
 bool is_summary();
 

@@ -43,10 +43,10 @@ def wrapper(name: str, arguments: list[tuple[str, str]]) -> str:
     names = ", ".join(n for _, n in arguments)
     said = f'"{name}", CALLER'
     if "_delete_" in name:
-        body = f"  return released({said}, real, {used[0]});\n"
+        body = f"  return release_by_shim({said}, real, {used[0]});\n"
     else:
-        body = f"  uses({', '.join([said, *used])});\n" \
-            f"  return made({', '.join([said, f'real({names})', *made])});\n"
+        body = f"  check_uses({', '.join([said, *used])});\n" \
+            f"  return follow_made({', '.join([said, f'real({names})', *made])});\n"
     return f"AOTITorchError {name}(" + ", ".join(f"{t} {n}" for t, n in arguments) + \
         f") {{\n  REAL({name});\n{body}}}\n"
 
