@@ -664,8 +664,8 @@ def test_tests_do_not_serve_a_chapter_whose_own_are_not_built(implementation):
     assert mine.check().passed
     kept = begin_tests(mine.chapter, mine.folder, None)
     assert kept
-    assert kept.serve(kept.test, kept.build)
-    assert not kept.serve(kept.test.with_name("none"), kept.build)
+    assert kept.can_serve(kept.test, kept.build)
+    assert not kept.can_serve(kept.test.with_name("none"), kept.build)
     kept.end()
 
 

@@ -238,8 +238,8 @@ def run_shown(title: str, command: list, **options) -> None:
 
 
 def show_progress(title: str, start: float) -> None:
-    """Show on a terminal that what takes more than a second moves on a terminal, until
-    it ends: then without a title."""
+    """Show the time on a terminal, after the first second. Without a title, clear the
+    line."""
     seconds = time.monotonic() - start
     if seconds > 1 and sys.stderr.isatty():
         text = f"{title} {seconds:.0f} s " if title else "\033[K"

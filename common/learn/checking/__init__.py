@@ -94,7 +94,7 @@ def begin_tests(chapter: Chapter, folder: Path, kept: Tests | None,
     ones if those are of another, of an older build, or have ended."""
     leave_out_environment()
     test, build = _test_of(chapter), implementation_build(folder)
-    if kept and kept.serve(test, build):
+    if kept and kept.can_serve(test, build):
         return kept
     if kept:
         kept.end()
@@ -133,7 +133,7 @@ def _check(chapter: Chapter, folder: Path, seed: int | None, at: str | None,
         at = at or next((s.id for s in chapter.steps
                          if states.get(s.id) != PASS), chapter.steps[-1].id)
         own = None
-        if not (ready and ready.serve(test, build)):
+        if not (ready and ready.can_serve(test, build)):
             ready = own = Tests(test, build, seed)
         ready.superseded = superseded
         try:

@@ -65,11 +65,11 @@ class Tests:
 
     @property
     def stops_at_first(self) -> bool:
-        """Whether a run ends at the first case that fails, as pytest's does."""
+        """Return whether a run ends at the first case that fails, as pytest's does."""
         return self.test.suffix == ".py"
 
-    def serve(self, test: Path, build: Path) -> bool:
-        """Whether they can go on with this build. Most in C++ share a
+    def can_serve(self, test: Path, build: Path) -> bool:
+        """Return whether the tests can go on with this build. Most in C++ share a
         symbolizer, which keeps the lines of the library that it has read."""
         return self.process is not None and self.process.poll() is None and \
             self.build == build and test.exists() and \

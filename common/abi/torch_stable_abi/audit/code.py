@@ -258,7 +258,7 @@ def _group(addresses: Iterable[int]) -> list[list[int]]:
 
 
 def _page(word: int, at: int) -> int:
-    """Return the address of the page that the adrp at `address` computes."""
+    """Return the address of the page that the adrp at `at` computes."""
     pages = (word >> 5 & 0x7ffff) << 2 | word >> 29 & 3
     return (at & ~0xfff) + ((pages - ((pages & 0x100000) << 1)) << 12)
 

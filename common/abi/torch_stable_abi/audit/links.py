@@ -16,13 +16,13 @@ THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python)\w*[.-].*|ld-linux.
 CANNOT_BE_OPENED = {
     elf.NO_DLOPEN: "is marked so that dlopen refuses it: link without -z nodlopen",
     elf.PROGRAM: "is a program, which dlopen refuses: link with -shared"}
+SANITIZER = re.compile(r"lib(asan|tsan|ubsan|lsan|msan|hwasan|clang_rt\.\wsan.*)\b")
 # A copy of libtorch that auditwheel has packed and renamed.
-CHECKER = re.compile(r"lib(asan|tsan|ubsan|lsan|msan|hwasan|clang_rt\.\wsan.*)\b")
 PACKED = re.compile(r"lib(torch|c10)\w*-[0-9a-f]{8}\.so.*")
 # What glibc keeps free of static thread-local storage for libraries that are opened:
 # TLS_STATIC_SURPLUS, of csu/libc-tls.c before 2.32 and of elf/dl-tls.c since.
 STATIC_TLS = 1664
-MOST_SYMBOLS = 20  # of C++, that are visible, before a word is said
+MOST_SYMBOLS = 20  # of C++ that may be visible; if there are more, a warning
 
 
 def check_links(library: Library, subject: Subject, report: Report) -> None:
@@ -69,9 +69,9 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
     elif library.shims and "libstdc++.so.6" not in library.needed:
         report.add("no-libstdcxx", WARN, "names no libstdc++.so.6 as needed: linked "
                    "in, it would be a second one beside libtorch's")
-    if checkers := [n for n in library.needed if CHECKER.match(n)]:
+    if sanitizers := [n for n in library.needed if SANITIZER.match(n)]:
         report.add("instrumented", FAIL, f"was built with a sanitizer: it needs "
-                   f"{names(checkers)}, which must be loaded before all else")
+                   f"{names(sanitizers)}, which must be loaded before all else")
     if "__gcov_init" in {*library.inner, *library.exports}:
         report.add("instrumented", WARN, "was built with --coverage: each process that "
                    "loads it writes .gcda files")
@@ -101,7 +101,7 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
     packed = bool(subject.wheel or subject.variant)
     known = {*beside, *subject.beside, *(policy.whitelist if policy else ())}
     strange = [n for n in library.needed if n not in known and policy and not
-               CHECKER.match(n)
+               SANITIZER.match(n)
                and not PACKED.fullmatch(n) and not THERE.fullmatch(n)]
     if places := [n for n in strange if "/" in n]:
         report.add("needs-a-place", FAIL if packed else WARN, "needs a file of the "

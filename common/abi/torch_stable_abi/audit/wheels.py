@@ -51,8 +51,8 @@ def _check_manylinux(subject: Subject, report: Report) -> None:
     alike = [lib for lib in subject.libraries
              if lib.machine == subject.libraries[0].machine]
     policy = find_policy(alike)
-    if bare := [tag for _, _, tag in subject.tags if tag.startswith("linux_")]:
-        report.add("wheel-manylinux", NOTE, f"says {bare[0]}, which PyPI refuses"
+    if unported := [tag for _, _, tag in subject.tags if tag.startswith("linux_")]:
+        report.add("wheel-manylinux", NOTE, f"says {unported[0]}, which PyPI refuses"
                    + (f": auditwheel names it {policy.name}" if policy and
                       policy.name.startswith("many") else ""))
     claimed = []
@@ -64,8 +64,8 @@ def _check_manylinux(subject: Subject, report: Report) -> None:
     if not policy or not claimed:
         return
     oldest, tag = min(claimed)
-    bare = policy.name.startswith("linux")
-    wrong = bare or oldest < numbers(policy.name)[:2]
+    is_linux = policy.name.startswith("linux")
+    wrong = is_linux or oldest < numbers(policy.name)[:2]
     why = next(lib.name for lib in alike if find_policy([lib]) == policy)
     report.add("wheel-manylinux", FAIL if wrong else OK,
                f"says {tag}; {why} needs {policy.name}")
