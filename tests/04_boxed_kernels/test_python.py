@@ -343,7 +343,7 @@ def test_another_op_replaces_one_file_and_one_test(
             path.unlink()
     (folder / "tests/test_op.py").write_text(test)
     python = folder / "python/boxed_kernels/__init__.py"
-    line = '_differentiable("silu_and_mul")\n'
+    line = '_register_gradient("silu_and_mul")\n'
     assert python.read_text().count(line) == 1
     python.write_text(python.read_text().replace(
         line, line.replace("silu_and_mul", differentiable)

@@ -181,8 +181,8 @@ def write_loading(files: dict[str, str], name: str) -> None:
     """Take the gradient of the template's op out of what loads the library."""
     path = f"python/{name}/__init__.py"
     files[path] = _replace(
-        files[path], r'^_differentiable\("\w+"\)\n',
-        '# _differentiable("NAME"), where there is an op NAME_backward\n')
+        files[path], r'^_register_gradient\("\w+"\)\n',
+        '# _register_gradient("NAME"), where there is an op NAME_backward\n')
 
 
 # --- a package for the Hub --------------------------------------------------------

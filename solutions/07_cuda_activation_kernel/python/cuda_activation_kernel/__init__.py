@@ -8,8 +8,8 @@ torch.ops.load_library(Path(__file__).with_name("libcuda_activation_kernel.so"))
 ops = torch.ops.wb07
 
 
-def _differentiable(name):
-    """From here on, ops.NAME_backward(grad, *inputs) is the gradient of
+def _register_gradient(name):
+    """Register ops.NAME_backward(grad, *inputs) as the gradient of
     ops.NAME(*inputs): it returns one for each tensor among the inputs."""
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(
@@ -31,4 +31,4 @@ def _differentiable(name):
         f"wb07::{name}", backward, setup_context=setup_context)
 
 
-_differentiable("silu_and_mul")
+_register_gradient("silu_and_mul")
