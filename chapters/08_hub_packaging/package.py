@@ -40,7 +40,8 @@ def git(*arguments):
 
 #! [id]
 def unique_id():
-    """Names this folder's committed contents; random where there is no git."""
+    """Return the id of this folder's committed contents; a random one where there
+    is no git."""
     # TODO(08.2): every build has this one.
     return "1a2b3c4"
 #! [id]

@@ -5,9 +5,9 @@
 //   --library=FILE   the implementation under test
 //   --serve          each line of stdin is a library, which cases to run on it,
 //                    in a process of their own, and a KEY, with tabs between;
-//                    "\0ran KEY" says that all of them were run, and when the
-//                    process has ended, "\0ended N KEY" has its status, or
-//                    minus its signal
+//                    "\0ran KEY STATUS" says that all of them were run, and
+//                    when the process has ended, "\0ended N KEY" has its
+//                    status, or minus its signal
 //   --serve=lasting  the same; a library may be built anew between two lines
 //   --timeout=N      seconds a case may take (default 60; 0: no limit)
 //

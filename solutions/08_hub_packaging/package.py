@@ -40,7 +40,8 @@ def git(*arguments):
 
 #! [id]
 def unique_id():
-    """Names this folder's committed contents; random where there is no git."""
+    """Return the id of this folder's committed contents; a random one where there
+    is no git."""
     tree = git("rev-parse", "--short=7", "HEAD:./")
     if tree is None:
         return secrets.token_hex(4)

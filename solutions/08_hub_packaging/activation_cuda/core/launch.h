@@ -26,9 +26,9 @@ struct RelaxedCapture {
 };
 
 //! [launch_config]
-// cudaLaunchKernelEx takes it. Unlike <<<...>>>, which says nothing, that
-// returns the launch's own error, or an earlier kernel's. cudaGetLastError may
-// return one that somebody else left.
+// cudaLaunchKernelEx takes it, and returns the launch's own error, or an
+// earlier kernel's; <<<...>>> leaves it to cudaGetLastError, which may return
+// one that somebody else left.
 struct LaunchConfig : cudaLaunchConfig_t {
   // There is a thread for each of n elements, or vectors, in blocks of
   // `threads`.
