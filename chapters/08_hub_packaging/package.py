@@ -40,8 +40,7 @@ def git(*arguments):
 
 #! [id]
 def unique_id():
-    """Return the id of this folder's committed contents; a random one where there
-    is no git."""
+    """Return an id of what is committed here; a random one without git."""
     # TODO(08.2): every build has this one.
     return "1a2b3c4"
 #! [id]
@@ -64,14 +63,15 @@ def write_id(backend, header):
 
 #! [digest]
 def digest(folder):
-    """SHA-256 of every file of the variant but its own metadata."""
+    """Return the SHA-256 of every file of the variant but its own metadata."""
     # TODO(08.6): the file's path in the folder -> the base64 of its SHA-256.
     return {"algorithm": "sha256", "files": {}}
 #! [digest]
 
 
 def capability(arch):
-    """Of CMake's architecture: 7.5 of 75-real, 9.0a+PTX of 90a."""
+    """Return what the Hub calls an architecture of CMake: 7.5 of 75-real, 9.0a+PTX
+    of 90a."""
     found = re.fullmatch(r"(\d+)(\d)([af]?)(-real|-virtual)?", arch)
     if found is None:
         sys.exit(f"package.py: CMAKE_CUDA_ARCHITECTURES has {arch!r}: the Hub's "
@@ -83,7 +83,7 @@ def capability(arch):
 
 #! [metadata]
 def metadata(id, backend, archs, folder):
-    """What the loader reads before it imports anything."""
+    """Return what the loader reads before it imports anything."""
     about = {"type": kind(backend)}
     if archs:
         about["archs"] = [capability(arch) for arch in archs]

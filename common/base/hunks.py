@@ -50,7 +50,7 @@ def starter_with(chapter: Chapter, last: str) -> dict[str, str]:
 
 def replace_places(old: list[str], new: list[str], places: list[tuple[int, int]],
              others: bool = False) -> list[str]:
-    """`old`, where each change to `new` is made that touches these lines of
+    """Return `old`, where each change to `new` is made that touches these lines of
     `new`; or each of the others."""
     result: list[str] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)

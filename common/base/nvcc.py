@@ -22,7 +22,7 @@ def find(program: str = "nvcc") -> str | None:
 
 
 def fetch() -> None:
-    """Installs the toolkit's parts, whole or not at all."""
+    """Install the toolkit's parts, whole or not at all."""
     part = FOLDER.with_name(f"{FOLDER.name}.{os.getpid()}")
     try:
         run_shown("Fetching nvcc from PyPI (120 MB)", [

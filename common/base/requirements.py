@@ -30,7 +30,7 @@ def lock_files() -> dict[str, Path]:
 
 
 def install(name: str) -> None:
-    """Installs the set requirements/NAME.txt beside the tool, once."""
+    """Install the set requirements/NAME.txt beside the tool, once."""
     wanted = REQUIREMENTS / f"{name}.txt"
     done = Path(sysconfig.get_path("purelib"), f"requirements-{wanted.name}.done")
     if not done.exists() or done.read_bytes() != wanted.read_bytes():

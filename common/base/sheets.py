@@ -45,8 +45,8 @@ class Chapter:
 
     @property
     def exercise(self) -> Path:
-        """The sheet, and those files of the starter that are not the
-        solution's."""
+        """Return the folder of the sheet, and of those files of the starter that are
+        not the solution's."""
         return ROOT / "chapters" / self.name
 
     @property
@@ -61,7 +61,7 @@ class Chapter:
 
     @property
     def steps_in_python(self) -> Path:
-        """The file of a chapter whose steps are tested by pytest; others have none."""
+        """Return the steps of a chapter that pytest tests; others have no such file."""
         return self.tests / "steps.py"
 
     @property

@@ -32,7 +32,7 @@ class Member(NamedTuple):
 
 
 def _round(value: float) -> float:
-    """Six digits are more than any of these is good for."""
+    """Round to six digits, which are more than any of these is good for."""
     return float(f"{value:.6g}")
 
 
@@ -65,7 +65,8 @@ def summary(member: Member, floor: Member) -> dict:
 
 def group(name: str, dtype: str, shape: str, cache: str, size: int,
           threads: int, members: list[Member]) -> dict:
-    """`size` bytes are what a call has to read and write; 0: whatever it is."""
+    """Return a group as it is written. `size` bytes are what a call has to read and
+    write; 0: whatever it is."""
     floor = next(m for m in members if m.role == "floor")
     summaries = [summary(member, floor) for member in members]
     seconds = summaries[members.index(floor)]["seconds"]
@@ -76,7 +77,7 @@ def group(name: str, dtype: str, shape: str, cache: str, size: int,
 
 
 def name_of(benchmark: str) -> tuple[str, str]:
-    """Group and member."""
+    """Return the names of the group and the member."""
     group_name, _, member = APPENDED.sub("", benchmark).rpartition("/")
     return group_name, member
 

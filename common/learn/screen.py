@@ -25,7 +25,8 @@ def bold(text: str) -> str:
 
 
 def marks(steps: dict[str, str], here: str | None) -> str:
-    """01.1 ok  01.2 <-  01.3 -, where `here` is the step that the verdict tells of."""
+    """Return the steps with their states, "01.1 ok  01.2 <-  01.3 -": `here` is the
+    step that the verdict tells of."""
     words = []
     for id, state in steps.items():
         if state == "pass":
@@ -38,7 +39,7 @@ def marks(steps: dict[str, str], here: str | None) -> str:
 
 
 def bar(done: int, all: int) -> str:
-    """[####......] 4 of 10 steps"""
+    """Return a bar such as "[####......] 4 of 10 steps"."""
     width = min(all, 20)
     full = done * width // all
     return f"[{'#' * full}{'.' * (width - full)}] {done} of {all} " + \
@@ -66,7 +67,7 @@ class Keys:
 
 
 def wrap(text: str, indent: str = "  ") -> str:
-    """Folds at 80 columns; what cannot be folded (a path) stays whole."""
+    """Fold at 80 columns; what cannot be folded (a path) stays whole."""
     return textwrap.fill(text, 80, initial_indent=indent,
                          subsequent_indent=indent + "  ",
                          break_long_words=False, break_on_hyphens=False)

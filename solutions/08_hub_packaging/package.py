@@ -40,8 +40,7 @@ def git(*arguments):
 
 #! [id]
 def unique_id():
-    """Return the id of this folder's committed contents; a random one where there
-    is no git."""
+    """Return an id of what is committed here; a random one without git."""
     tree = git("rev-parse", "--short=7", "HEAD:./")
     if tree is None:
         return secrets.token_hex(4)
@@ -67,7 +66,7 @@ def write_id(backend, header):
 
 #! [digest]
 def digest(folder):
-    """SHA-256 of every file of the variant but its own metadata."""
+    """Return the SHA-256 of every file of the variant but its own metadata."""
     files = {
         path.relative_to(folder).as_posix():
             base64.b64encode(hashlib.sha256(path.read_bytes()).digest()).decode()
@@ -77,7 +76,8 @@ def digest(folder):
 
 
 def capability(arch):
-    """Of CMake's architecture: 7.5 of 75-real, 9.0a+PTX of 90a."""
+    """Return what the Hub calls an architecture of CMake: 7.5 of 75-real, 9.0a+PTX
+    of 90a."""
     found = re.fullmatch(r"(\d+)(\d)([af]?)(-real|-virtual)?", arch)
     if found is None:
         sys.exit(f"package.py: CMAKE_CUDA_ARCHITECTURES has {arch!r}: the Hub's "
@@ -89,7 +89,7 @@ def capability(arch):
 
 #! [metadata]
 def metadata(id, backend, archs, folder):
-    """What the loader reads before it imports anything."""
+    """Return what the loader reads before it imports anything."""
     about = {"type": kind(backend)}
     if archs:
         about["archs"] = [capability(arch) for arch in archs]

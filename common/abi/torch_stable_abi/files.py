@@ -174,7 +174,7 @@ def _lock(file: TextIO) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One build in a folder at a time; a second one waits."""
+    """Let one process at a time build in a folder; a second one waits."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:
         if not _lock(file):

@@ -26,7 +26,7 @@ class Failure:
 
     @property
     def looks(self) -> list[tuple[str, str]]:
-        """File and text of each LOOK_AT() that holds, the outermost first."""
+        """Return file and text of each LOOK_AT() that holds, the outermost first."""
         found = [LOOK.fullmatch(said) for said in self.context]
         return [(m[1], m[2]) for m in found if m]
 
@@ -129,7 +129,7 @@ def _of_values(code: str, values: str) -> list[str]:
 
 
 def tidy(text: str) -> str:
-    """Without folders, and without the function that STD_TORCH_CHECK puts first.
+    """Take out folders, and the function that STD_TORCH_CHECK puts first.
     A later step's TODO is not the one to do now."""
     text = text.replace(f"{ROOT}/", "/")  # which may have a space
     text = re.sub(r"(?<!\S)[^\s,]+, /\S*/([\w.]+:\d+), ", r"\1: ", text)

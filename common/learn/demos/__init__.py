@@ -66,7 +66,7 @@ def compile_source(target: Path, source: Path, *options: object) -> str:
 
 
 def build_once(name: str, source: Path, *options: object) -> Path:
-    """Compiled, unless that has been done since the source was changed."""
+    """Compile a source, unless that has been done since it was changed."""
     target = FOLDER / runtimes.installed() / name
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         place = os.path.relpath(source, ROOT)
@@ -78,7 +78,7 @@ def build_once(name: str, source: Path, *options: object) -> Path:
 
 
 def call_op(version: str, library: Path, op: str) -> tuple[bool, str]:
-    """Whether the op of a library works on a libtorch, and what came."""
+    """Return whether the op of a library works on a libtorch, and what came."""
     program = build_once("demo", Path(__file__).with_name("run.cpp"), "-std=c++20",
                     "-DTORCH_TARGET_VERSION=0x020a000000000000", "-ldl")
     done = run([program, library, op], env={

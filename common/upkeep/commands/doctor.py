@@ -118,7 +118,7 @@ def _abi(root):
 
 
 def _sanitizers():
-    """Compiles a program that leaks and sees whether that is found."""
+    """Compile a program that leaks, and see whether that is found."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "leak.cpp"
         source.write_text("int main() { volatile auto* p = new int(1); p = "

@@ -89,7 +89,7 @@ def hub_name(name: str) -> str:
 
 
 def why_not(name: str) -> str | None:
-    """Why it cannot be the name of a package."""
+    """Return why it cannot be the name of a package."""
     if len(name) > 64:
         return "it has more than 64 characters"
     if not NAME.fullmatch(name):

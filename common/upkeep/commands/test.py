@@ -100,7 +100,7 @@ def _fetch_versions() -> None:
 
 
 def _compile_once() -> None:
-    """Lets ccache, where it is, keep what several tests compile alike in folders
+    """Let ccache, where it is, keep what several tests compile alike in folders
     of their own. It begins with nothing, so no run counts on an earlier one."""
     ccache = shutil.which("ccache")
     if ccache is None:

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_tests(chapter: Chapter) -> tuple[bool, str]:
-    """Whether the solution, optimised, passes its steps; and what is said of it."""
+    """Return whether the solution, optimised, passes its steps; and what is said."""
     test = chapter.steps_in_python
     if test.exists():
         install_with_torch("hub")

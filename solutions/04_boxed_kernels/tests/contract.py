@@ -15,7 +15,7 @@ FLOATING = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def inputs(*shape, dtype=torch.float32):
-    """Contiguous, transposed, and every third column."""
+    """Return tensors: contiguous, transposed, and every third column of one."""
     torch.manual_seed(0)
     *rows, columns = shape
     return [torch.randn(*shape, dtype=dtype),
@@ -36,7 +36,7 @@ class Contract:
         return (x,)
 
     def expected(self, *arguments):
-        """What the op returns, computed by PyTorch in double."""
+        """Return what the op returns, computed by PyTorch in double."""
         raise NotImplementedError
 
     def run(self, x):
@@ -55,7 +55,7 @@ class Contract:
                     **self.tolerance)
 
     def test_opcheck(self):
-        """Schema, autograd registration, fake tensors, dynamic shapes."""
+        """It tests schema, autograd registration, fake tensors, dynamic shapes."""
         for x in inputs(2, 3, 16):
             torch.library.opcheck(self.op, self.arguments(x))
             if self.differentiable:

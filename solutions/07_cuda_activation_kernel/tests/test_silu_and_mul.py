@@ -125,7 +125,7 @@ def test_rounded_once_at_any_stride(dtype, device):
 
 
 def capture(device):
-    """A graph is captured, and replayed with another input."""
+    """Capture a graph, and replay it with another input."""
     input = torch.zeros(64, 4096, device=device)
     out = torch.empty(64, 2048, device=device)
     graph = torch.cuda.CUDAGraph()
@@ -143,7 +143,7 @@ def test_graph_capture():
 
 @needs_gpu
 def test_first_launch_in_a_graph_capture():
-    """In a new process: the kernel has to be loaded while a graph is captured."""
+    """A new process has to load the kernel while a graph is captured."""
     code = "import test_silu_and_mul as t; t.capture('cuda')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=Path(__file__).parent, text=True,

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 def _gated(activation, x):
-    """In float, and rounded once, as the kernel does."""
+    """Compute in float, and round once, as the kernel does."""
     gate, up = x.float().chunk(2, -1)
     return (activation(gate) * up).to(x.dtype)
 

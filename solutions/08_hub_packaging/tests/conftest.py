@@ -25,8 +25,9 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def activation():
-    """The variant for the GPU computes on CPU too; without one torch may still
-    be a CUDA build, for which the loader would not choose the CPU variant."""
+    """Return the package. The variant for the GPU computes on CPU too; without one
+    torch may still be a CUDA build, for which the loader would not choose the CPU
+    variant."""
     from kernels import get_kernel
     backend = None if FOR_CUDA and torch.cuda.is_available() else "cpu"
     return get_kernel("your-name/activation", version=1, backend=backend)

@@ -64,8 +64,8 @@ def exact(name, x):
 
 
 def bound(name, dtype, device, tiny=False):
-    """How far a result may be off, in ulp. Of 16 bits: the last rounding, and
-    hardly more; of float: what its exp and erfc are allowed comes on top."""
+    """Return how far a result may be off, in ulp. Of 16 bits: the last rounding,
+    and hardly more; of float: what its exp and erfc are allowed comes on top."""
     if name == "fatrelu_and_mul":
         return 0.51
     if dtype != torch.float32:
@@ -77,7 +77,7 @@ def bound(name, dtype, device, tiny=False):
 
 
 def ulps(got, want, smallest=None):
-    """The largest distance in units of the last place. What is beyond the
+    """Return the largest distance in units of the last place. What is beyond the
     dtype's largest number must be infinite, and NaN must be NaN. What is below
     `smallest` is measured in units of that."""
     info = torch.finfo(got.dtype)
@@ -94,8 +94,9 @@ def ulps(got, want, smallest=None):
 
 
 def assert_right(name, got, x):
-    """exp is 0 or infinite where a result in float is tiny, as it is in PyTorch's
-    own ops: below 2^-96, and more so below 2^-100, the error is an absolute one."""
+    """Check the error of a result. exp is 0 or infinite where a result in float is
+    tiny, as it is in PyTorch's own ops: below 2^-96, and more so below 2^-100, the
+    error is an absolute one."""
     want, device = exact(name, x.cpu()), got.device.type
     is_float = got.dtype == torch.float32
     for tiny, smallest in ((False, 2.0**-96), (True, 2.0**-100)):

@@ -32,7 +32,7 @@ def with_gates(name, gates, ups):
 @EACH_OP
 @EACH_DTYPE
 def test_every_gate_is_rounded_once(activation, device, name, dtype):
-    """All finite gates of 16 bits, and many of float."""
+    """It takes all finite gates of 16 bits, and many of float."""
     if dtype == torch.float32:
         generator = torch.Generator().manual_seed(0)
         gates = torch.cat((torch.linspace(-120, 100, 100001),
@@ -63,7 +63,7 @@ def test_inf_and_nan(activation, device, name, dtype):
 
 @EACH_DTYPE
 def test_a_threshold_is_a_float(activation, device, dtype):
-    """As PyTorch has it: what equals it in float is not above it."""
+    """What equals it in float is not above it, as PyTorch has it."""
     x = torch.full((1, 80), 0.1).to(device, dtype)
     kept = x[:, :40].float() > torch.tensor(0.1)
     got = torch.empty_like(x[:, :40])
@@ -110,7 +110,7 @@ def test_shapes_and_strides(activation, device, name, dtype):
 
 @EACH_DTYPE
 def test_large_results_are_written_past_the_cache(activation, device, dtype):
-    """By several threads, from addresses that are not aligned."""
+    """Several threads write them, from addresses that are not aligned."""
     for rows, d in ((3, 1_200_001), (1001, 3001)):
         x = torch.randn(rows, 2 * d).to(device, dtype)
         got = call(activation, "silu_and_mul", x)

@@ -15,7 +15,7 @@ SOURCE = r"[\w/-]+\.(?:cpp|cu|h)\b"
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: path.name)
 def test_every_variant_loads(variant):
-    """Also one for a GPU that is not here: a kernel that was not linked is
+    """One for a GPU that is not here does too: a kernel that was not linked is
     missed when the library is loaded, not when it is built."""
     library, = variant.glob("*.so")
     done = subprocess.run(

@@ -20,13 +20,13 @@ LAYERS = {
 
 
 def functional(ops, name):
-    """The op that returns a new tensor."""
+    """Return the op that returns a new tensor."""
     return getattr(ops, f"{name}_functional")
 
 
 @EACH_OP
 def test_opcheck(ops, device, name):
-    """Schema, autograd registration, fake tensors and dynamic shapes."""
+    """It tests schema, autograd registration, fake tensors and dynamic shapes."""
     numbers = NUMBERS.get(name, ())
     x = torch.randn(2, 3, 8, device=device)
     for input in (x, x.transpose(0, 1), x.detach().clone().requires_grad_()):
@@ -50,8 +50,8 @@ def test_gradient(ops, device, name):
 
 @pytest.mark.parametrize("threshold", [0.1, -0.5])
 def test_the_gradient_of_fatrelu(ops, device, threshold):
-    """That of what forward keeps: 0, not NaN, for an infinite gate that it drops,
-    and for one that equals the threshold."""
+    """It is that of what forward keeps: 0, not NaN, for an infinite gate that it
+    drops, and for one that equals the threshold."""
     inf = torch.inf
     gates = torch.tensor([-inf, threshold, 2.0, inf, torch.nan, -inf])
     x = torch.cat((gates, torch.tensor([3.0, 5.0, -1.0, 2.0, 1.0, -inf])))
@@ -133,7 +133,7 @@ def test_layers_replace_a_models_own(activation, layer, mode):
 
 
 def test_a_layer_can_be_made_with_a_threshold(activation):
-    """As the original's can; and kernelize accepts it, as is tested above."""
+    """The original's can; and kernelize accepts it, as is tested above."""
     x = torch.tensor([[0.1, 0.4, 2.0, 2.0]])
     layer = activation.layers.FatreluAndMul
     for made, kept in ((layer(), [1, 1]), (layer(0.3), [0, 1]),

@@ -68,8 +68,8 @@ class Library:
 
     @property
     def shims(self) -> dict[str, bool]:
-        """The functions of libtorch's C shim that it takes, and whether each is
-        weak."""
+        """Return the functions of libtorch's C shim that it takes, and whether each
+        is weak."""
         return {n: weak for n, weak in self.imports.items()
                 if surface.is_shim(n)}
 

@@ -51,7 +51,7 @@ def ask_libtorch(library: Path, version: str, others: list[Path] | None = None,
 
 
 def read_schemas(version: str) -> dict[str, str] | None:
-    """{name: schema} of native_functions.yaml; None if there is no such file,
+    """Return {name: schema} of native_functions.yaml; None if there is no such file,
     as in a libtorch without Python."""
     path = runtimes.root(version).parent / runtimes.SCHEMAS
     if not path.exists():
@@ -64,7 +64,7 @@ def read_schemas(version: str) -> dict[str, str] | None:
 
 
 def compare(calls: list[str], found: dict[str, str], file) -> dict[str, list]:
-    """{call: what is wrong}. `found` is what libtorch said, `file` is what is
+    """Return {call: what is wrong}. `found` is what libtorch said, `file` is what is
     written in the wheel; where both know an op they must agree."""
     result = {}
     for call in calls:
@@ -86,8 +86,8 @@ def compare(calls: list[str], found: dict[str, str], file) -> dict[str, list]:
 
 def check(library: Path, versions: list[str], others: list[Path] | None = None,
           seconds: float = 0) -> dict:
-    """{version: {call: problems}}, where each schema came from, and why a version could
-    not be asked."""
+    """Return {version: {call: problems}}, where each schema came from, and why a
+    version could not be asked."""
     result: dict = {"library": library.name, "versions": {}, "sources": {},
                     "errors": {}}
 

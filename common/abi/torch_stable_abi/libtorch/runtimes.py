@@ -61,7 +61,7 @@ def _folder(version: str, machine: str) -> Path:
 
 
 def whole(version: str, machine: str = HERE) -> bool:
-    """Whether it is here, each file as the wheel's list has it."""
+    """Return whether it is here, each file as the wheel's list has it."""
     folder = _folder(version, machine)
     if (version, machine) == (installed(), HERE):
         return True
@@ -119,7 +119,7 @@ def _fetch(version: str, machine: str, partial: Path) -> None:
 
 
 def _download(requirement: str, machine: str, partial: Path) -> Path:
-    """One wheel, by pip; shows how much has come."""
+    """Fetch one wheel by pip, and show how much has come."""
     wheels = partial / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     command = [*PIP, "download", "--no-deps", "--no-cache-dir", "-q", "-d", wheels,

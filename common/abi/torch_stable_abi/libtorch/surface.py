@@ -53,20 +53,20 @@ def find_name(name: str) -> dict[str, str] | None:
 
 @functools.cache
 def functions() -> dict[str, str]:
-    """Return {function of the C shim: the first version with it}"""
+    """Return {function of the C shim: the first version with it}."""
     return {row["name"]: row["headers"] for row in names()
             if row["kind"] == "C function"}
 
 
 @functools.cache
 def _ops() -> dict[str, str]:
-    """{op: the first version with it}"""
+    """Return {op: the first version with it}."""
     return {name: version for version, names in read()["ops"].items()
             for name in names}
 
 
 def versions() -> list[str]:
-    """["2.9", "2.10", ...]: those that were recorded."""
+    """Return the versions that were recorded: ["2.9", "2.10", ...]."""
     return list(read()["ops"])
 
 

@@ -11,7 +11,7 @@ OLDEST = (2, 10)  # what the solutions target
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """(2, 13, 0) of "2.13.0+cpu"."""
+    """Return the numbers of a version: (2, 13, 0) of "2.13.0+cpu"."""
     return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:3])
 
 

@@ -244,7 +244,7 @@ def _halves(text):
 
 
 def _split(text):
-    """At the commas that are in no bracket and in no string."""
+    """Split a text at the commas that are in no bracket and in no string."""
     parts, depth, quote, start = [], 0, "", 0
     for i, c in enumerate(text):
         if quote:
@@ -264,7 +264,8 @@ def _argument(text):
 
 
 def _bare(argument):
-    """Without default and alias: "Tensor(a! -> *)[] x=[]" is "Tensor[] x"."""
+    """Return an argument without default and alias: of "Tensor(a! -> *)[] x=[]",
+    "Tensor[] x"."""
     return re.sub(r"(?<=\w)\([^()]*\)", "", argument.split("=")[0]).strip()
 
 
