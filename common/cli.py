@@ -46,7 +46,7 @@ Exit status: 0 passed, 1 failed, 2 could not run (the text says what is missing
 and the line that cures it). COMMAND --help says more of a command."""
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     return [name for group in COMMANDS.values() for name in group]
 
 
@@ -56,7 +56,7 @@ def find_command(name: str) -> ModuleType:
     return importlib.import_module(f"{room}.commands.{name}")
 
 
-def manual() -> str:
+def write_manual() -> str:
     lines = [MANUAL]
     for group, members in COMMANDS.items():
         lines.append(f"{group}:")
@@ -77,9 +77,9 @@ def main(words: list[str]) -> int:
 
 def run(words: list[str]) -> int:
     if words and words[0] in ("-h", "--help", "help"):
-        print(manual())
+        print(write_manual())
         return 0
-    if words and words[0] not in names():
+    if words and words[0] not in list_names():
         raise CannotRun(f"there is no command {words[0][:40] or chr(39) * 2}; "
                         "./workbook --help lists them")
     module, arguments = parse_words(words)

@@ -63,8 +63,8 @@ def summary(member: Member, floor: Member) -> dict:
     return result
 
 
-def group(name: str, dtype: str, shape: str, cache: str, size: int,
-          threads: int, members: list[Member]) -> dict:
+def make_group(name: str, dtype: str, shape: str, cache: str, size: int,
+               threads: int, members: list[Member]) -> dict:
     """Return a group as it is written. `size` bytes are what a call has to read and
     write; 0: whatever it is."""
     floor = next(m for m in members if m.role == "floor")
@@ -108,7 +108,7 @@ def groups(measured: dict) -> list[dict]:
         if not counted:
             member.samples.append(Sample(
                 run["at"], run["real_time"] * unit[run["time_unit"]]))
-    return [group(name, *about[name], list(members.values()))
+    return [make_group(name, *about[name], list(members.values()))
             for name, members in found.items()]
 
 

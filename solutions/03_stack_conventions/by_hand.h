@@ -8,6 +8,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include <cstdint>
 #include <optional>
 #include <tuple>
 

@@ -157,8 +157,8 @@ def summary(samples, name, dtype, shape, cache, size):
         member, "floor" if member == floor else
         "subject" if member == "solution" else "peer", mine, {})
         for member, mine in samples.items()]
-    group = ratios.group(name, dtype, shape, cache, size,
-                         torch.get_num_threads(), members)
+    group = ratios.make_group(name, dtype, shape, cache, size,
+                              torch.get_num_threads(), members)
     print(ratios.table(group), end="", flush=True)
     return group
 

@@ -88,13 +88,13 @@ def test_help_lists_each_with_a_line(workbook):
     done = workbook("--help")
     assert done.returncode == 0
     listed = re.findall(r"^  (\w+) {2,}\S.*$", done.stdout, re.M)
-    assert [n for n in listed if n in cli.names()] == cli.names()
+    assert [n for n in listed if n in cli.list_names()] == cli.list_names()
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert set(RUNS) == set(cli.names())
+    assert set(RUNS) == set(cli.list_names())
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", cli.names())
+@pytest.mark.parametrize("name", cli.list_names())
 def test_help_of_a_command(workbook, name):
     done = workbook(name, "--help")
     assert done.returncode == 0, done.stderr
@@ -108,7 +108,7 @@ def test_a_command_that_is_none(workbook):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", cli.names())
+@pytest.mark.parametrize("name", cli.list_names())
 def test_runs_to_its_end(checkout, name):
     words, said = RUNS[name]
     done = call(ROOT if name in HERE else checkout, name, *words)

@@ -20,7 +20,7 @@ from base.project import ROOT
 from base.sheets import Chapter, find_chapter, source_files
 from learn import progress
 from support import copy_checkout, ended, terminal, until
-from upkeep.commands.new import why_not
+from upkeep.commands.new import find_objection
 
 
 @pytest.fixture(scope="module")
@@ -343,7 +343,7 @@ def test_a_step_that_is_given_says_so(tool, checkout):
 
 
 def test_folders_of_the_tool_are_no_packages():
-    assert [why_not(name) for name in ("learn", "testing")] == [None, None]
+    assert [find_objection(name) for name in ("learn", "testing")] == [None, None]
 
 
 @pytest.mark.parametrize("name, number, message", [
@@ -525,13 +525,13 @@ while parent > 1:
 
 
 def test_grade_tells_two_folders_of_one_name_apart(tmp_path):
-    from upkeep.commands.grade import submissions
+    from upkeep.commands.grade import find_submissions
     name = find_chapter("00").name
     folders = [tmp_path / who / "my" for who in ("a", "b")]
     for folder in folders:
         (folder / name).mkdir(parents=True)
-    assert [who for who, _, _ in submissions(folders)] == [str(f) for f in folders]
-    assert [who for who, _, _ in submissions(folders[:1])] == ["my"]
+    assert [who for who, _, _ in find_submissions(folders)] == [str(f) for f in folders]
+    assert [who for who, _, _ in find_submissions(folders[:1])] == ["my"]
 
 
 @pytest.mark.parametrize("made, given, said", [
@@ -544,25 +544,25 @@ def test_grade_tells_two_folders_of_one_name_apart(tmp_path):
     ("anna/00_first_extension/a.cpp", "anna/00_first_extension/a.cpp", "is no folder"),
     ("anna/", "anna", "has no folder such as 00_first_extension")])
 def test_grade_says_where_the_chapters_are(tmp_path, made, given, said):
-    from upkeep.commands.grade import check, submissions
+    from upkeep.commands.grade import check, find_submissions
     for name in made.split():
         path = tmp_path / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True)
         if not name.endswith("/"):
             path.touch()
-    (_, number, folder), = submissions([tmp_path / given])
+    (_, number, folder), = find_submissions([tmp_path / given])
     message, = check(number, folder, 1, 1)["message"]
     assert message.endswith(said.format(tmp_path)) or said in message
 
 
 def test_grade_leaves_out_no_folder_that_looks_like_a_chapter(tmp_path):
-    from upkeep.commands.grade import submissions
+    from upkeep.commands.grade import find_submissions
     for name in ("00_first_extension", "01_headeronly_typos", "notes"):
         (tmp_path / "anna" / name).mkdir(parents=True)
     assert [(who, number, folder.name) for who, number, folder in
-            submissions([tmp_path / "anna"])] == [
+            find_submissions([tmp_path / "anna"])] == [
         ("anna", "00", "00_first_extension"), ("anna", "", "01_headeronly_typos")]
-    who, = {who for who, _, _ in submissions([tmp_path / "anna/../anna/."])}
+    who, = {who for who, _, _ in find_submissions([tmp_path / "anna/../anna/."])}
     assert who == "anna"
 
 

@@ -66,6 +66,7 @@ def run_to_status(program: str, run: Callable[[], int],
     files named relative to `root`, and return the status of that kind of error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # in order with stderr
+
     def say(text: str) -> None:
         lines = map(printable, text.split("\n"))
         print(f"{program}:", "\n".join(lines), file=sys.stderr)

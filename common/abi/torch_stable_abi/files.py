@@ -24,8 +24,6 @@ try:
 except RuntimeError:  # a user without a name and without HOME, as in a container
     _CACHES = Path(__file__).parent / ".cache"
 CACHE = _CACHES / "libtorch-stable-abi-workbook"
-
-
 # What zipfile raises for a wheel that is none, damaged, encrypted or packed oddly.
 DAMAGED_ZIP = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError,
                NotImplementedError, ValueError)

@@ -33,7 +33,7 @@ from learn.checking.processes import TIMED_OUT, Tests
 from learn.checking.report import Case
 from learn.checking.run_steps import StepRunner
 from learn.checking.source import Source, place_of_step
-from learn.checking.verdict import FAIL, NOT_REACHED, PASS, Finding, Verdict, short
+from learn.checking.verdict import FAIL, NOT_REACHED, PASS, Finding, Verdict, shorten
 from torch_stable_abi.files import locked, read_json, write_json
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, Superseded, run
@@ -75,7 +75,7 @@ def check(chapter: Chapter, folder: Path, seed: int | None = None,
             changed = [path for path, saved_at in times_saved(folder).items()
                        if times.get(path) != saved_at]
             if changed and time.monotonic() > end:
-                raise CannotRun(f"{short(changed[0])} keeps changing while it is "
+                raise CannotRun(f"{shorten(changed[0])} keeps changing while it is "
                                 "checked: stop what writes to it") from None
 
 
@@ -281,9 +281,9 @@ class Attempt:
                   self.source.is_untouched(step) else state
                   for step, state in self.runner.states.items()}
         return Verdict(
-            self.source.chapter.name, short(self.source.folder), found.kind,
-            states, found.step, short(file), line, found.message,
-            found.sentence, found.printed, short(log), notes, self.seconds)
+            self.source.chapter.name, shorten(self.source.folder), found.kind,
+            states, found.step, shorten(file), line, found.message,
+            found.sentence, found.printed, shorten(log), notes, self.seconds)
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from base.building import blame_environment, configure, told_by_environment
-from learn.checking.source import Source, python_frames
-from learn.checking.verdict import Finding, short
+from learn.checking.source import Source, find_python_frames
+from learn.checking.verdict import Finding, shorten
 from torch_stable_abi.programs import CannotRun, describe_limits, name_signal, run
 
 COMPILER_SECONDS = 900  # slow machines take a minute
@@ -39,7 +39,7 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
         result = run(["ninja", "-C", folder], superseded=superseded, title="Compiling",
                      timeout=COMPILER_SECONDS)
     except subprocess.TimeoutExpired:
-        raise CannotRun(f"{short(source.folder)} was not compiled within "
+        raise CannotRun(f"{shorten(source.folder)} was not compiled within "
                         f"{COMPILER_SECONDS} s: is there a template or a constexpr "
                         "loop that has no end?") from None
     text = result.stdout
@@ -51,13 +51,13 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
     if finding is None:
         if gone := [name for name in source.chapter.starter_files()
                     if not (source.folder / name).exists()]:
-            raise CannotRun(f"{short(source.folder / gone[0])} went away while it was "
-                            "compiled: check again")
+            raise CannotRun(f"{shorten(source.folder / gone[0])} went away while it "
+                            "was compiled: check again")
         blame_environment(text, "the build fails")
         ended = f"ninja was ended by {name_signal(-result.returncode)}\n" \
             if result.returncode < 0 else ""
-        raise CannotRun(f"the build of {short(source.folder)} failed without an error "
-                        f"of its own\n{ended}{describe_limits()}{text[-1500:]}")
+        raise CannotRun(f"the build of {shorten(source.folder)} failed without an "
+                        f"error of its own\n{ended}{describe_limits()}{text[-1500:]}")
     told = told_by_environment()
     return finding, [f"your environment has {told}: if that is not meant, unset it"] \
         if told else []
@@ -134,7 +134,7 @@ def _find_compiler_error(source: Source, text: str
     if errors:
         return Path(errors[0][1]), int(errors[0][2]), _message(errors[0], None)
     raised = re.search(r"^\w*(?:Error|Exception)\b.*", text, re.M)
-    place = source.nearest(python_frames(text)) if raised else None
+    place = source.nearest(find_python_frames(text)) if raised else None
     return (*place, [raised[0]]) if raised and place else None
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from base.sheets import source_files
 from learn.checking.processes import LEAKED, TIMED_OUT, Run
 from learn.checking.report import Case, Failure, in_words, tidy
-from learn.checking.source import Source, frames, python_frames
-from learn.checking.verdict import PASS, Finding, short
+from learn.checking.source import Source, find_frames, find_python_frames
+from learn.checking.verdict import PASS, Finding, shorten
 from torch_stable_abi.programs import name_signal
 from torch_stable_abi.programs import run as run_program
 
@@ -84,8 +84,8 @@ def diagnose_leak(source: Source, finding: Finding, text: str) -> Finding:
     if "from_ivalue" in stack:
         message = [f"{objects} handle(s) that libtorch made for arguments: not "
                    "each slot was taken"]
-    return Finding("leak", message, finding.step, source.nearest(frames(stack)), text,
-                   finding.sentence, finding.printed)
+    return Finding("leak", message, finding.step, source.nearest(find_frames(stack)),
+                   text, finding.sentence, finding.printed)
 
 
 # --- a library that does not load -------------------------------------------------
@@ -139,7 +139,7 @@ def _find_place(source: Source, failure: Failure, step: str, run: Run
     """Return the place of a check that failed: where Python raised, where another
     step's code or a line of the learner's threw, where a compiler that the test asks
     stopped, or where the check says."""
-    raised = source.nearest(python_frames(run.text))
+    raised = source.nearest(find_python_frames(run.text))
     if raised and source.wrote(*raised):
         return raised
     thrown = source.nearest(re.findall(r"(/[^:\n]+):(\d+)", failure.exception))
@@ -173,7 +173,7 @@ def _find_learner_output(run: Run) -> list[str]:
 def _format_for_log(failure: Failure) -> str:
     """Return all of a failure, with the line of the test."""
     return "\n  ".join(filter(None, [
-        f"{short(Path(failure.file))}:{failure.line}" if failure.file else "",
+        f"{shorten(Path(failure.file))}:{failure.line}" if failure.file else "",
         failure.subcase, failure.expression, failure.values, failure.exception,
         *failure.context]))
 
@@ -214,7 +214,7 @@ def _diagnose_crash(source: Source, run: Run
     if asan and not re.match(r"(SEGV|ABRT|FPE|ILL|BUS)", asan[1]):
         # For what was used after its end, the line that ended it.
         _, _, freed = text.partition("freed by thread")
-        ended = source.nearest(frames(freed.partition("allocated by")[0]))
+        ended = source.nearest(find_frames(freed.partition("allocated by")[0]))
         if ended and ended[0] in source.edited | {place and place[0]}:
             return "sanitizer", _describe_bad_access(asan[1], text), \
                 (ended[0], _find_last_statement(*ended))
@@ -241,7 +241,7 @@ def _find_caller(source: Source, text: str, place: tuple[Path, int] | None
     if not place:
         return []
     stack = re.split(r"^\S+ is located ", text, maxsplit=1, flags=re.M)[0]
-    for name, at in frames(stack):
+    for name, at in find_frames(stack):
         file, line = Path(name), int(at or 0)
         if not source.wrote(file, line) or (file.resolve(), line) == place or \
                 source.step_at(file, line) != source.step_at(*place):
@@ -261,7 +261,7 @@ def _find_statements(source: Source, text: str) -> list[tuple[str, str | int]]:
     exception passes are skipped, since they only tidy up."""
     found: list[tuple[str, str | int]] = []
     passed = re.compile(r"( in _Unwind_Resume .*\n).*\n")
-    for file, line in frames(passed.sub(r"\1", text)):
+    for file, line in find_frames(passed.sub(r"\1", text)):
         at = int(line or 0)
         if at and source.owns(file) and Path(file).is_file():
             own = (n for n in _lines_of_block(file, at) if source.wrote(file, n))

@@ -212,11 +212,11 @@ def _line_now(old: list[str], new: list[str], at: int) -> int:
     return 1
 
 
-def python_frames(text: str) -> list[tuple[str, str]]:
+def find_python_frames(text: str) -> list[tuple[str, str]]:
     """Return file and line of each frame of a traceback, from the fault outwards."""
     return re.findall(r'^ +File "(.*?)", line (\d+)', text, re.M)[::-1]
 
 
-def frames(text: str) -> list[tuple[str, str]]:
+def find_frames(text: str) -> list[tuple[str, str]]:
     """Return file and line of each frame of a sanitizer's stack; "" for no line."""
     return re.findall(r"^ *#\d+ .*? (/[^\n:()]*)(?::(\d+))?(?::\d+)?$", text, re.M)

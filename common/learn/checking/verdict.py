@@ -98,7 +98,7 @@ class Verdict:
         return asdict(self)
 
 
-def short(path: Path) -> str:
+def shorten(path: Path) -> str:
     """Return the path as text, relative to the workbook if it is inside."""
     path = path.resolve()
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)

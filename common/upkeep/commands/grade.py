@@ -24,7 +24,7 @@ from torch_stable_abi.files import printable, readable, refuse_unwritable, write
 from torch_stable_abi.programs import CannotRun, name_signal
 
 
-def submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
+def find_submissions(folders: list[str]) -> list[tuple[str, str, Path]]:
     """Return (who, number of the chapter, folder) of each implementation. The number is
     "" for an entry that holds no chapter, and for a folder that lies beside chapters
     and has a name like theirs."""
@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_rows(file, rows)
     grows = file and file.is_file()  # a pipe or a device gets all at the end
     print(f"{'who':<20} {'':<2}  {'steps':<7} {'s':>5}  verdict")
-    for who, number, folder in submissions(arguments.folders):
+    for who, number, folder in find_submissions(arguments.folders):
         verdict = check(number, folder, arguments.seconds, arguments.memory)
         rows.append({"who": readable(who), "folder": readable(str(folder)),
                      "chapter": number,

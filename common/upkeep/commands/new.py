@@ -78,7 +78,7 @@ OF_WRAPPED = {
 CORE_OF_WRAPPED = ["by_name.h", "checked_box.h", "error_text.h", "sizes.h"]
 
 
-def templates() -> list:
+def list_templates() -> list:
     """Return the chapters whose solution has a page of its own."""
     return [c for c in chapters() if (c.solution / "README.md").exists()]
 
@@ -88,7 +88,7 @@ def hub_name(name: str) -> str:
     return name.replace("_", "-")
 
 
-def why_not(name: str) -> str | None:
+def find_objection(name: str) -> str | None:
     """Return why it cannot be the name of a package."""
     if len(name) > 64:
         return "it has more than 64 characters"
@@ -121,7 +121,7 @@ def locked_packages() -> set[str]:
             for name in re.findall(r"^([\w.-]+)==", file.read_text(), re.M)}
 
 
-def texts(chapter: Chapter, bare: bool, cuda: bool) -> dict[str, str]:
+def read_texts(chapter: Chapter, bare: bool, cuda: bool) -> dict[str, str]:
     """Return the template's files, by their paths. `cuda` is of template 08, whose
     bare project is for CPU alone without it."""
     found = {str(path.relative_to(chapter.solution)): path.read_text()
@@ -152,7 +152,7 @@ def read_overlay(folder: Path) -> dict[str, str]:
 
 def texts_to_wrap(chapter: Chapter) -> dict[str, str]:
     """Return the template's files that a project around other kernels has."""
-    found = {path: text for path, text in texts(chapter, True, False).items()
+    found = {path: text for path, text in read_texts(chapter, True, False).items()
              if any(Path(path).match(files) for files in OF_WRAPPED[chapter.number])}
     if chapter.number != "08":  # which has its own
         core = find_chapter("04").solution / "core"
@@ -189,15 +189,15 @@ def make_files(chapter: Chapter, name: str, bare: bool, wrap: bool = False,
                 if path in ("README.md", "tests/test_ops.py") and chapter.number != "08"
                 else rename(text) for path, text in texts_to_wrap(chapter).items()}
     return {rename(path): rename(text)
-            for path, text in texts(chapter, bare, cuda).items()}
+            for path, text in read_texts(chapter, bare, cuda).items()}
 
 
 def new(name: str, number: str, folder: str | None, bare: bool, cuda: bool,
         sources: list[str] | None) -> None:
     chapter = find_chapter(number.zfill(2))
-    if chapter not in templates():
+    if chapter not in list_templates():
         raise CannotRun(f"chapter {chapter.number} is no template; these are: "
-                        + ", ".join(c.number for c in templates()))
+                        + ", ".join(c.number for c in list_templates()))
     if sources and bare:
         raise CannotRun("--wrap takes the core and your sources, --bare the core and "
                         "an op of ours: say one of them")
@@ -222,7 +222,7 @@ def new(name: str, number: str, folder: str | None, bare: bool, cuda: bool,
 
 def find_target(name: str, number: str, folder: str | None) -> Path:
     """Return the folder to be made; refuse a name or a folder that cannot be."""
-    reason = why_not(name)
+    reason = find_objection(name)
     if reason is not None:
         raise CannotRun(f"{name!r} cannot be the name of a package: {reason}")
     target = Path(folder or name)
@@ -306,7 +306,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="as my_kernels")
     parser.add_argument("--from", dest="template", metavar="NN",
                         help=", ".join(f"{c.number} ({c.title})"
-                                       for c in templates()))
+                                       for c in list_templates()))
     parser.add_argument("--bare", action="store_true",
                         help="the core, and an op of two inputs to replace: of "
                              + " and ".join(sorted(

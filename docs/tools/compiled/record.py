@@ -38,7 +38,8 @@ def build(folder: Path) -> Path:
 
 def run_on(version: str, library: Path, folder: Path) -> dict[str, dict[str, str]]:
     done = subprocess.run(
-        [extension.python(version, None) / "python", HERE / "running.py", library],
+        [extension.prepare_python(version, None) / "python", HERE / "running.py",
+         library],
         text=True, capture_output=True, cwd=folder, env={
             **os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / version),
             "CUDA_VISIBLE_DEVICES": ""})

@@ -10,7 +10,7 @@ from torch_stable_abi.audit import (
     wheels,
 )
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, join
 from torch_stable_abi.audit.registrations import Registrations, read_registrations
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch.versions import numbers
@@ -71,11 +71,11 @@ def _check_whole(subject: Subject, registered: list[Registrations],
     if subject.variant:
         hub.check_variant(subject, reports, floor, report)
     if beside:
-        report.add("beside", OK, f"takes nothing of libtorch: {names(beside)}")
+        report.add("beside", OK, f"takes nothing of libtorch: {join(beside)}")
     if subject.damaged:
-        report.add("damaged-library", FAIL, names(subject.damaged), subject.damaged)
+        report.add("damaged-library", FAIL, join(subject.damaged), subject.damaged)
     if subject.foreign:
-        report.add("not-read", NOTE, names(subject.foreign), subject.foreign)
+        report.add("not-read", NOTE, join(subject.foreign), subject.foreign)
     if not (subject.libraries or subject.foreign or subject.damaged):
         report.add("not-read", NOTE, "holds no library: it is of Python alone")
     return report

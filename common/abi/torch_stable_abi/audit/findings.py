@@ -90,7 +90,7 @@ def worst(findings) -> str:
                default=OK)
 
 
-def names(given, most: int = 4) -> str:
+def join(given, most: int = 4) -> str:
     """Return "a, b, c, d and 3 more"."""
     given = list(given)
     return ", ".join(given[:most]) + (

@@ -6,7 +6,7 @@ import re
 import sys
 
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, OK, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, OK, WARN, Report, join
 from torch_stable_abi.audit.platforms import find_policy
 from torch_stable_abi.audit.python_files import check_all, find_modules, read_imports
 from torch_stable_abi.audit.subject import VARIANT, Subject
@@ -60,7 +60,7 @@ def check_variant(subject: Subject, reports: list[Report], floor: str | None,
         wrong = {lib.machine for lib in subject.libraries} - {name["machine"]}
         if wrong:
             report.add("variant-machine", FAIL,
-                       f"says {name['machine']}, and holds {names(wrong)}")
+                       f"says {name['machine']}, and holds {join(wrong)}")
     elif subject.libraries and re.fullmatch(r"torch-[a-z]+", subject.variant):
         report.add("variant-machine", FAIL, f"{subject.variant} is for every machine, "
                    f"and holds {subject.libraries[0].name}")
@@ -151,7 +151,7 @@ def _check_module(subject: Subject, report: Report) -> None:
                    if lib.name in (file, f"{_package(subject)}/{file}")), None)
     if module is None:
         report.add("variant-module", FAIL, f"there is no {file}, which Python imports; "
-                   f"there is {names(lib.name for lib in subject.libraries)}")
+                   f"there is {join(lib.name for lib in subject.libraries)}")
         return
     words = set(re.findall(r"\w+", " ".join(subject.python.values())))
     for library in subject.libraries:
@@ -163,7 +163,7 @@ def _check_module(subject: Subject, report: Report) -> None:
     if f"PyInit_{subject.id}" not in module.exports:
         other = [n for n in module.exports if n.startswith("PyInit_")]
         report.add("variant-module", FAIL, f"{file} has no PyInit_{subject.id}" + (
-            f" but {names(other)}" if other else "") + ": Python does not import it")
+            f" but {join(other)}" if other else "") + ": Python does not import it")
 
 
 def _package(subject: Subject) -> str:
@@ -195,14 +195,14 @@ def _check_backend(subject: Subject, backend: str, report: Report) -> None:
                if a.removesuffix("+PTX") not in code]
     if lacking and code:
         report.add("variant-backend", WARN, "metadata.json lists the archs "
-                   f"{names(lacking)}, and the libraries have code for "
-                   f"{names(sorted(code), 9)}")
+                   f"{join(lacking)}, and the libraries have code for "
+                   f"{join(sorted(code), 9)}")
     major = re.sub(r"\D", "", backend)[:-1]
     other = sorted({n for lib in subject.libraries for n in lib.needed
                     if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", n))
                     and m[1] != major})
     if other:
-        report.add("variant-backend", FAIL, f"says {backend}, and needs {names(other)}")
+        report.add("variant-backend", FAIL, f"says {backend}, and needs {join(other)}")
 
 
 def _is_for_gpu(library: Library) -> bool:

@@ -7,7 +7,7 @@ import re
 
 from torch_stable_abi.audit import elf
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, join
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
@@ -72,7 +72,7 @@ def _check_bound(library: Library, subject: Subject, unstable: list[str],
     if own and len(versions) > 1:
         report.bound = False
         report.add("library-for-each-torch", NOTE, f"is for torch {own}, as its name "
-                   f"says: there is one for each of {names(sorted(versions), 99)}")
+                   f"says: there is one for each of {join(sorted(versions), 99)}")
         return
     report.add("bound-to-one-libtorch", FAIL, "runs on the libtorch that it was built "
                "with, and maybe on no other: it takes C++ symbols of it")
@@ -89,19 +89,19 @@ def _check_functions(library: Library, report: Report) -> str:
     why = sorted(n for n, v in firm.items() if v == floor)
     newer = "or newer" if floor != oldest else "or older"
     report.add("oldest-libtorch", OK, f"{floor} {newer}" + (
-        f", for {names(why)}" if floor != oldest else ""),
-        [f"{v}: {names(sorted(n for n in firm if firm[n] == v), 99)}"
+        f", for {join(why)}" if floor != oldest else ""),
+        [f"{v}: {join(sorted(n for n in firm if firm[n] == v), 99)}"
          for v in surface.versions()[1:] if v in firm.values()])
     unknown = sorted(n for n, v in firm.items() if v is None)
     if unknown:
         report.add("unknown-function", FAIL, f"no libtorch up to {newest} has "
-                   f"{names(unknown)}: the library does not load", unknown)
+                   f"{join(unknown)}: the library does not load", unknown)
     later = {n: surface.since(n) for n in {
         *(n for n, weak in library.shims.items() if weak),
         *(s for s in library.strings if surface.since(s))}}
     newer_ones = {n: v for n, v in later.items() if v and numbers(v) > numbers(floor)}
     if newer_ones:
-        report.add("can-do-without", NOTE, "looks up, and can do without: " + names(
+        report.add("can-do-without", NOTE, "looks up, and can do without: " + join(
             f"{n} ({v})" for n, v in sorted(newer_ones.items())))
     return floor
 
@@ -150,7 +150,7 @@ def _check_undefined(library: Library, subject: Subject, siblings: set[str],
         texts = sorted(elf.demangle(undefined))
         plain = [t for t in texts if t.partition("(")[0] in siblings]
         report.add("undefined-symbols", FAIL, "nothing that it needs brings "
-                   f"{names(texts)}: " + (f"{plain[0].partition('(')[0]} of C is here: "
+                   f"{join(texts)}: " + (f"{plain[0].partition('(')[0]} of C is here: "
                    "extern \"C\"?" if plain else
                    "was a source file left out of the build?"), texts)
 

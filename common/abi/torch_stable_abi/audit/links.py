@@ -5,7 +5,7 @@ import re
 
 from torch_stable_abi.audit import elf, libtorch
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, join
 from torch_stable_abi.audit.libtorch import UNSTABLE
 from torch_stable_abi.audit.platforms import find_cuda_functions, find_policy
 from torch_stable_abi.audit.subject import Subject
@@ -28,7 +28,7 @@ MOST_SYMBOLS = 20  # of C++ that may be visible; if there are more, a warning
 def check_links(library: Library, subject: Subject, report: Report) -> None:
     _check_needed(library, subject, report)
     if packed := [n for n in library.needed if PACKED.fullmatch(n)]:
-        report.add("brings-libtorch", FAIL, f"needs {names(packed)}, a second "
+        report.add("brings-libtorch", FAIL, f"needs {join(packed)}, a second "
                    "libtorch: auditwheel repair --exclude leaves torch's out")
     elif library.shims and not any(
             re.match(r"libtorch(_cpu)?\.so", n) for n in library.needed):
@@ -37,18 +37,18 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
                    "it")
     elif (functions := find_cuda_functions(library)) and not any(
             re.match(r"libtorch(_cuda|_hip)?\.so", n) for n in library.needed):
-        report.add("names-no-libtorch", WARN, f"takes {names(functions)} of "
+        report.add("names-no-libtorch", WARN, f"takes {join(functions)} of "
                    "libtorch_cuda.so, and names neither that nor libtorch.so as "
                    "needed: Python finds it only in the global namespace. Link to it")
     strange = [p for p in library.rpath if not p.startswith(("$ORIGIN", "${ORIGIN}"))]
     if library.rpath and (strange or subject.variant):
         relative = [p for p in strange if not p.startswith("/")]
         report.add("rpath", FAIL if subject.variant else WARN,
-                   f"RPATH {names(p or repr(p) for p in relative)} is sought in the "
+                   f"RPATH {join(p or repr(p) for p in relative)} is sought in the "
                    f"current folder: {_mend(relative)}" if relative else
-                   f"RPATH of the machine that built it: {names(strange)}"
+                   f"RPATH of the machine that built it: {join(strange)}"
                    if strange else "has an RPATH, which the Hub refuses: "
-                   + names(library.rpath))
+                   + join(library.rpath))
     if elf.EXECUTABLE_STACK in library.flags:
         report.add("executable-stack", FAIL, "asks for an executable stack (an .S file "
                    "without .note.GNU-stack?): newer systems refuse to load it")
@@ -71,7 +71,7 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
                    "in, it would be a second one beside libtorch's")
     if sanitizers := [n for n in library.needed if SANITIZER.match(n)]:
         report.add("instrumented", FAIL, f"was built with a sanitizer: it needs "
-                   f"{names(sanitizers)}, which must be loaded before all else")
+                   f"{join(sanitizers)}, which must be loaded before all else")
     if "__gcov_init" in {*library.inner, *library.exports}:
         report.add("instrumented", WARN, "was built with --coverage: each process that "
                    "loads it writes .gcda files")
@@ -105,22 +105,22 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
                and not PACKED.fullmatch(n) and not THERE.fullmatch(n)]
     if places := [n for n in strange if "/" in n]:
         report.add("needs-a-place", FAIL if packed else WARN, "needs a file of the "
-                   f"machine that built it, {names(places)}: give it a SONAME")
+                   f"machine that built it, {join(places)}: give it a SONAME")
         strange = [n for n in strange if n not in places]
     if strange:
         report.add("needs-other-library", FAIL if subject.variant else
                    WARN if packed else NOTE, "needs what neither it, torch nor "
-                   f"manylinux brings: {names(strange, 9)}")
+                   f"manylinux brings: {join(strange, 9)}")
     for name, versions in library.versions.items():
         if name in beside and (lacking := versions - beside[name].defines):
-            report.add("needs-other-version", FAIL, f"needs {names(sorted(lacking))} "
+            report.add("needs-other-version", FAIL, f"needs {join(sorted(lacking))} "
                        f"of {name}, and the one beside it has " + (
-                           names(sorted(beside[name].defines)) or "no versions"))
+                           join(sorted(beside[name].defines)) or "no versions"))
     found = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
              and beside[n] is not library]
     hidden = [n for n in found if not _leads_to(library, beside[n])]
     if hidden and packed:
-        report.add("library-is-not-found", WARN, f"needs {names(hidden)}, which lies "
+        report.add("library-is-not-found", WARN, f"needs {join(hidden)}, which lies "
                    "beside it, but no RPATH leads there: it loads only after that")
     for name in found if packed else ():
         if name not in hidden and beside[name].file != name:
@@ -153,13 +153,13 @@ def check_exports(library: Library, report: Report) -> None:
                        else " -fno-gnu-unique"), elf.demangle(unique))
     own = sorted(n for n in library.exports if surface.since(n))
     if own:
-        report.add("hides-libtorch", WARN, f"defines {names(own)} itself, which its "
+        report.add("hides-libtorch", WARN, f"defines {join(own)} itself, which its "
                    "own calls then reach instead of libtorch's, and those of "
                    "other libraries where this one is loaded first", own)
     libc = sorted(n for n in library.exports if n in library.called and
                   libtorch.is_of_libc(n))
     if libc:
-        report.add("name-of-libc", WARN, f"defines {names(libc)}, and calls it by a "
+        report.add("name-of-libc", WARN, f"defines {join(libc)}, and calls it by a "
                    "stub: libc or libm has that name too, and is found first", libc)
     mangled = [n for n in library.exports if n.startswith("_Z")]
     torchs = [n for n in mangled if UNSTABLE.match(n)]

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, count, join
 from torch_stable_abi.audit.registrations import NAME, Kernel, Registrations
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
@@ -19,6 +19,9 @@ TORCHS = ("aten", "prims", "quantized", "_quantized", "c10d", "_c10d_functional"
 OWN_KEYS = re.compile(r"(Autograd|Autocast)?(CPU|CUDA)|Autograd|Meta|Composite\w+")
 # Keys for which the dispatcher of no build of PyTorch looks.
 NEVER = {"HIP": "builds for ROCm look for CUDA"}
+# What a C++ type that TORCH_BOX takes is in a schema.
+SIMPLE = {"torch::stable::Tensor": "Tensor", "long": "int", "double": "float",
+          "bool": "bool", "std::string": "str"}
 
 
 def check_calls(library: Library, report: Report) -> None:
@@ -37,7 +40,7 @@ def check_calls(library: Library, report: Report) -> None:
         if without == since:
             missing.append(f"aten::{op} is in no libtorch since {floor}")
         elif without:
-            missing.append(f"aten::{op} is not in {names(without, 9)}")
+            missing.append(f"aten::{op} is not in {join(without, 9)}")
         for name in surface.overloads(op):
             overload = name.partition(".")[2]
             if overload and overload not in library.strings:
@@ -98,10 +101,10 @@ def check_registrations(library: Library, found: Registrations, subject: Subject
 
 def _tell_definitions(library: Library, found: Registrations, spaces: set[str],
                       report: Report) -> None:
-    texts = names(f"torch.ops.{n}" for n in sorted(spaces))
+    texts = join(f"torch.ops.{n}" for n in sorted(spaces))
     if found.ops:
         where = f" in {texts}" if spaces else \
-            f" in the namespace that {names(sorted(found.macros))} stands for" \
+            f" in the namespace that {join(sorted(found.macros))} stands for" \
             if found.macros else "; their namespace does not show" + (
                 ", since the file is stripped" if library.stripped else "")
         hidden = "; some are made when it is loaded, and may not show" \
@@ -112,7 +115,7 @@ def _tell_definitions(library: Library, found: Registrations, spaces: set[str],
         report.add("defines", NOTE, f"ops in {texts}, whose schemas do not show: they "
                    "are made when it is loaded")
     elif found.targets:
-        report.add("defines", NOTE, "kernels alone, for the ops of " + names(
+        report.add("defines", NOTE, "kernels alone, for the ops of " + join(
             f"torch.ops.{n}" for n in sorted({n for n, _ in found.targets})))
 
 
@@ -171,8 +174,6 @@ def _check_twice(found: Registrations, report: Report) -> None:
         if n > 1:
             report.add("defined-twice", WARN, f"has {n} kernels of {namespace}::{name} "
                        f"for {key}: the last one stays")
-
-
     own = {(op.namespace, op.name) for op in found.ops}
     for namespace, name, key in sorted(kernels):
         if namespace in TORCHS and OWN_KEYS.fullmatch(key) and \
@@ -188,7 +189,7 @@ def _check_kernels(library: Library, found: Registrations, report: Report) -> No
     if found.spaces and implemented and not found.macros and \
             not found.spaces & implemented:
         report.add("kernels-for-other-ops", WARN, "no op here has a kernel here: the "
-                   f"kernels are for the ops of {names(sorted(implemented))}")
+                   f"kernels are for the ops of {join(sorted(implemented))}")
         return
     for text in found.misnamed:
         report.add("kernels-for-other-ops", FAIL, f"m.impl got {text}, where the name "
@@ -206,20 +207,15 @@ def _check_kernels(library: Library, found: Registrations, report: Report) -> No
                           and (namespace, k.name) not in there})
         if without:
             report.add("kernels-for-other-ops", WARN, f"has kernels for "
-                       f"{names(f'{namespace}::{n}' for n in without)}, and no schema "
+                       f"{join(f'{namespace}::{n}' for n in without)}, and no schema "
                        "of that name")
         own = {name.partition(".")[0] for space, name in there if space == namespace}
         called = sorted(text for text in library.strings
                         if (m := re.fullmatch(rf"{re.escape(namespace)}::(\w+)", text))
                         and m[1] not in own)
         if called and namespace not in TORCHS:
-            report.add("calls-no-op", WARN, f"names {names(called)}, and has no schema "
+            report.add("calls-no-op", WARN, f"names {join(called)}, and has no schema "
                        "of that name", called)
-
-
-# What a C++ type that TORCH_BOX takes is in a schema.
-SIMPLE = {"torch::stable::Tensor": "Tensor", "long": "int", "double": "float",
-          "bool": "bool", "std::string": "str"}
 
 
 def _as_schema(cpp: str) -> str:

@@ -5,7 +5,7 @@ import posixpath
 import re
 
 from torch_stable_abi.audit.elf import Library
-from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, join
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.files import MACHINES
 from torch_stable_abi.libtorch.versions import numbers
@@ -69,7 +69,7 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
         report.python = "any"
         report.add("needless-python-tag" if bound else "python", NOTE if bound else OK,
                    "uses nothing of it: any version, free-threaded too" + (
-                       f"; but the wheel says {names(bound)}, where py3-none would do"
+                       f"; but the wheel says {join(bound)}, where py3-none would do"
                        if bound else ""))
         _check_module_name(library, subject, report)
         return
@@ -86,7 +86,7 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
                   and numbers("3." + p[3:]) < numbers(report.python)})
     text = f"the limited API of {report.python}"
     if low:
-        newer = names(n for n in used if added[n] == least)
+        newer = join(n for n in used if added[n] == least)
         report.add("newer-python", WARN,
                    f"{text}, for {newer}, though the wheel says {low[0]}")
     else:
@@ -112,7 +112,7 @@ def _check_init(library: Library, subject: Subject, report: Report) -> None:
                    "hidden. PyMODINIT_FUNC makes it visible")
     elif found[2] and there or importing:
         report.add("module-name", FAIL, f"Python does not import it: it looks for "
-                   f"{wanted}, and there is {names(there) or 'none'}" + (
+                   f"{wanted}, and there is {join(there) or 'none'}" + (
                        f"; {importing[0]} imports it" if importing else ""))
 
 
@@ -159,7 +159,7 @@ def _check_private(library: Library, subject: Subject, private: list[str],
     none = [p for p, a, _ in subject.tags if a == "none"]
     report.add("private-python", FAIL if abi3 or none else NOTE, (
         f"CPython 3.{one[1]} alone" if one else "one build for each Python")
-        + f": {names(private)} are not of the limited API"
+        + f": {join(private)} are not of the limited API"
         + (", though it says abi3" if abi3 else
            f", though the wheel says {none[0]}-none" if none else ""), private)
 
@@ -179,28 +179,28 @@ def check_cuda(library: Library, subject: Subject, report: Report) -> None:
     functions = find_cuda_functions(library)
     if gpu or functions:
         report.add("needs-cuda-torch", NOTE, "a CPU build of torch refuses it: it "
-                   f"needs {names(gpu or functions)}")
+                   f"needs {join(gpu or functions)}")
     for name in library.needed if not subject.variant else ():  # its name says it
         if found := re.fullmatch(r"libcudart\.so\.(\d+).*", name):
             report.add("cuda-major", NOTE, f"needs {name}, which a PyTorch for CUDA "
                        f"{found[1]} brings, and none for another CUDA")
     there = {lib.file for lib in subject.libraries}
     if packed := [n for n in driver if n in there]:
-        report.add("needs-driver", FAIL, f"needs {names(packed)}, a copy of NVIDIA's "
+        report.add("needs-driver", FAIL, f"needs {join(packed)}, a copy of NVIDIA's "
                    "driver that lies beside it, and fits the driver of one machine: "
                    "auditwheel repair --exclude "
                    f"'{re.sub('(-[0-9a-f]{8})?[.]so.*', '.so*', packed[0])}'")
     elif driver:
         report.add("needs-driver", NOTE, f"a machine without NVIDIA's driver refuses "
-                   f"it: it needs {names(driver)}")
+                   f"it: it needs {join(driver)}")
 
 
 def _check_architectures(cuda: list[str], report: Report) -> None:
-    report.add("cuda-code", OK, names(cuda, 99))
+    report.add("cuda-code", OK, join(cuda, 99))
     exact = [a for a in cuda if a[-1] in "af"]
     binary = [a for a in cuda if a.startswith("sm_")]
     if exact:
-        report.add("cuda-exact-gpu", NOTE, f"{names(exact)}: code for that GPU (a) or "
+        report.add("cuda-exact-gpu", NOTE, f"{join(exact)}: code for that GPU (a) or "
                    "its family (f) alone; others need code of their own")
     if binary and set(cuda) <= {*binary, *exact}:
         report.add("cuda-no-ptx", NOTE, "no PTX"

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
 from torch_stable_abi.audit.ops import TORCHS
 from torch_stable_abi.audit.python_ops import (
     OF_TORCH,
@@ -332,7 +332,7 @@ def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> 
         for place in _find_places(ast.unparse(expression)):
             if not any(f"/{name}".endswith(f"/{place}") for name in there):
                 report.add("loads-no-library", WARN, f"{file} loads {place}, and there "
-                           f"is {names(there)}")
+                           f"is {join(there)}")
 
 
 def _find_places(expression: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 
-from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
 from torch_stable_abi.audit.python_files import check_python_files, find_names
 from torch_stable_abi.audit.python_ops import Schemas
 from torch_stable_abi.audit.registrations import Registrations
@@ -24,7 +24,7 @@ def check_together(subject: Subject, registered: list[Registrations],
         if len(paths) > 1:
             report.add("defined-twice", WARN if len(files) > 1 else NOTE,
                        f"STABLE_TORCH_LIBRARY({namespace}) is in "
-                       f"{names(lib.name for lib in opening)}: one process can load "
+                       f"{join(lib.name for lib in opening)}: one process can load "
                        "one of them")
         second = rf"(?m)^[^#\n]*\bLibrary\(\s*[\"']{namespace}[\"'],\s*[\"']DEF[\"']"
         for file, text in sorted(subject.python.items()):
@@ -65,4 +65,4 @@ def _check_kernels(subject: Subject, registered: list[Registrations],
                if name.partition(".")[0] not in named]
     if without and all(found.is_whole for found in registered):
         report.add("op-without-kernel", WARN if subject.python else NOTE,
-                   f"nothing here has a kernel that computes {names(without)}", without)
+                   f"nothing here has a kernel that computes {join(without)}", without)

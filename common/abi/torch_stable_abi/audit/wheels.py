@@ -3,7 +3,7 @@
 import base64
 import re
 
-from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, names
+from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, join
 from torch_stable_abi.audit.platforms import find_policy
 from torch_stable_abi.audit.subject import Subject, Wheel
 from torch_stable_abi.files import MACHINES
@@ -40,7 +40,7 @@ def _check_machines(subject: Subject, report: Report) -> None:
             other = [lib.name for lib in subject.libraries if lib.machine == machine]
             report.add("wheel-machine", NOTE if len(machines) > 1 else FAIL,
                        f"holds libraries for {machine}, which its name does not say: "
-                       f"{names(other)}")
+                       f"{join(other)}")
     musl = [f for _, _, f in subject.tags if f.startswith("musllinux")]
     glibc = [lib.name for lib in subject.libraries if "libc.so.6" in lib.needed]
     if musl and glibc and len(musl) == len(subject.tags):
@@ -75,12 +75,12 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     from packaging.utils import canonicalize_name, canonicalize_version
     if len(wheel.folders) != 1:
         report.add("wheel-metadata", FAIL, "has " + (
-            f"{names(wheel.folders)}, where one .dist-info is expected"
+            f"{join(wheel.folders)}, where one .dist-info is expected"
             if wheel.folders else "no .dist-info: pip refuses it"))
         return
     outside = [n for n in subject.sums if n.startswith("/") or ".." in n.split("/")]
     if outside:
-        report.add("wheel-metadata", FAIL, f"has {names(outside)}, outside of it: pip "
+        report.add("wheel-metadata", FAIL, f"has {join(outside)}, outside of it: pip "
                    "refuses it")
     folder = wheel.folders[0].removesuffix(".dist-info")
     said = {"its .dist-info": folder.rpartition("-")[::2],
@@ -98,8 +98,8 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     if not says:
         report.add("wheel-metadata", FAIL, "its file WHEEL is missing, or has no tag")
     elif set(says) != tags:
-        report.add("wheel-metadata", WARN, f"its file WHEEL says {names(says)}, "
-                   f"and its name {names(sorted(tags))}")
+        report.add("wheel-metadata", WARN, f"its file WHEEL says {join(says)}, "
+                   f"and its name {join(sorted(tags))}")
     if wheel.metadata["License-Expression"] and \
             numbers(wheel.metadata["Metadata-Version"] or "0") < (2, 4):
         report.add("wheel-metadata", WARN, "METADATA has License-Expression, which "
@@ -136,7 +136,7 @@ def _check_pythons(wheel: Wheel, report: Report) -> None:
         for python, abi, _ in wheel.tags
         if abi != "none" and (m := re.fullmatch(r"cp3(\d+)", python))]
     if admitted and not any(admitted):
-        own = names(sorted({f"{p}-{a}" for p, a, _ in wheel.tags}))
+        own = join(sorted({f"{p}-{a}" for p, a, _ in wheel.tags}))
         report.add("wheel-metadata", FAIL, f"no Python installs it: it is for {own}, "
                    f"and Requires-Python is {text}")
 
@@ -170,7 +170,7 @@ def _check_cuda(subject: Subject, wheel: Wheel, report: Report) -> None:
         found = re.match(r"(nvidia-[\w-]+-cu(\d+))(?!.*\bextra\b)", text)
         if found and needed and found[2] not in needed:
             report.add("cuda-major", WARN, f"requires {found[1]}, and needs "
-                       f"{names(needed.values())}")
+                       f"{join(needed.values())}")
 
 
 def _read_requirements(wheel: Wheel, report: Report):
@@ -210,7 +210,7 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
     found = _read_requirements(wheel, report)
     if not found:
         if len(report.findings) == before:
-            why = f"; {names(bound)} is bound to one, and pip installs it beside any" \
+            why = f"; {join(bound)} is bound to one, and pip installs it beside any" \
                 if bound else f"; the libraries need {floor}"
             report.add("torch-requirement", FAIL if bound else NOTE,
                        f"does not require torch in its metadata{why}")
@@ -228,7 +228,7 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
     if bound:
         shown = [v if v != FUTURE else "all to come" for v in admitted]
         report.add("torch-requirement", FAIL if len(admitted) > 1 else OK, text + (
-            f", which admits {names(shown, 9)}; {names(bound)} is bound to one of "
+            f", which admits {join(shown, 9)}; {join(bound)} is bound to one of "
             "them: require that one, with ==" if len(admitted) > 1
             else ", and a library is bound to it"))
         return
@@ -242,6 +242,6 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
                    f"libraries need {floor}: torch>={floor}")
     elif newer:
         report.add("torch-requirement", NOTE, f"{text}, though its libraries load on "
-                   f"{names(newer, 9)} too")
+                   f"{join(newer, 9)} too")
     else:
         report.add("torch-requirement", OK, text)

@@ -27,6 +27,9 @@ from torch_stable_abi.schemas import calling, schema
 
 ASK = Path(schema.__file__).with_name("running.py")
 SHAPE = 1  # of the JSON: a larger number, if a key is renamed or goes
+# A line of readelf's, of what calls ops by name.
+SYMBOL = re.compile(r" (\w+) +(\w+) +(\w+) (call_op_declared|(?:aoti_)?torch_call_"
+                    r"dispatcher)(?:@\S+)?(?: \(\d+\))?$", re.M)
 
 
 def here() -> list[str]:
@@ -114,10 +117,6 @@ def check(library: Path, versions: list[str], others: list[Path] | None = None,
     return result
 
 
-SYMBOL = re.compile(r" (\w+) +(\w+) +(\w+) (call_op_declared|(?:aoti_)?torch_call_"
-                    r"dispatcher)(?:@\S+)?(?: \(\d+\))?$", re.M)
-
-
 def explain_no_list(library: Path) -> tuple[bool, str]:
     """Return whether a library may call ops by name, and why there is no list of these
     calls; an empty text if there is one, or if it is no library."""
@@ -202,7 +201,7 @@ def print_schemas(names: list[str], versions: list[str], others: list[Path]) -> 
     """Print each op's schema on each version, and the call by name that it wants.
     Return the exit status."""
     status = 0
-    answers = {v: ask_libtorch(extension.libtorch(v), v, others, names)["schemas"]
+    answers = {v: ask_libtorch(extension.find_libtorch(v), v, others, names)["schemas"]
                for v in versions}
     for name in names:
         texts: dict[str, list[str]] = {}

@@ -48,8 +48,6 @@ void __cudaUnregisterFatBinary(void** code) {}
 void __cudaRegisterFunction() {}
 void __cudaRegisterVar() {}
 """
-
-
 # What says in an output why a program failed: its first line, and the next one behind
 # a colon. libtorch's parser begins with an empty line.
 LAST_WORDS = re.compile(  # as loading.py prints them
@@ -60,6 +58,10 @@ REASON = re.compile(
     r"|.*\b\w*(?:Error|Exception)\b: .+|.*(?:error:|Failed).*", re.M)
 # How Python code registers an op, or a kernel of one.
 IN_PYTHON = re.compile(r"\b(?:register_kernel|impl|define)\(")
+FAULTS = {  # of what loads
+    "silent": "no op was registered. Did the linker drop the object file that does it?",
+    "without_kernel": "no kernel that computes, so that a call may throw",
+    "without_schema": "kernels without a schema (name the library that has it too)"}
 
 
 @dataclass
@@ -162,7 +164,7 @@ def takes_of_libtorch(library: Path) -> bool:
         ["readelf", "-dW", library]).stdout) is not None
 
 
-def shims(library: Path) -> list[str]:
+def find_shims(library: Path) -> list[str]:
     """Return the functions of the C shim that a library needs, but those for a GPU."""
     names = re.findall(r"GLOBAL +DEFAULT +UND +(\w+)", run_program(
         ["readelf", "--dyn-syms", "-W", library]).stdout)
@@ -170,11 +172,11 @@ def shims(library: Path) -> list[str]:
             if surface.is_shim(n) and not re.search(r"_cuda(_|$)", n)]
 
 
-def libtorch(version: str) -> Path:
+def find_libtorch(version: str) -> Path:
     return runtimes.root(version) / "lib/libtorch_cpu.so"
 
 
-def environment(version: str, stubs: Path | None = None) -> dict[str, str]:
+def make_environment(version: str, stubs: Path | None = None) -> dict[str, str]:
     folder = runtimes.root(version)
     paths = [str(folder / "lib"), *([str(stubs)] if stubs else [])]
     return {**os.environ, "TORCH_ROOT": str(folder),
@@ -203,19 +205,19 @@ def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
     for _ in range(20):
         try:
             done = run_limited(
-                [sys.executable, script[0], libtorch(version), library, *script[1:],
-                 *words], seconds, f"{version}: loading {library.name}",
-                environment(version, stubs))
+                [sys.executable, script[0], find_libtorch(version), library,
+                 *script[1:], *words], seconds, f"{version}: loading {library.name}",
+                make_environment(version, stubs))
         except subprocess.TimeoutExpired:
             return {"refused": f"no end of loading it in {seconds:g} s"}
         said = read_answer(done)
         refused = said.get("refused", "")
         if missing := GPU.search(refused):
             without.append(missing[1])
-            stub(stubs / missing[1], libtorch(version))
+            compile_stub(stubs / missing[1], find_libtorch(version))
         elif GPU_SYMBOL.search(refused) and not words:
             without.append("functions of CUDA")
-            words = lazy() if lazy else ["aoti_torch_abi_version", *shims(library)]
+            words = lazy() if lazy else ["aoti_torch_abi_version", *find_shims(library)]
         else:
             break
     return said
@@ -249,7 +251,7 @@ def find_reason(output: str) -> str:
         output.strip().rpartition("\n")[2].strip()
 
 
-def stub(path: Path, libtorch: Path) -> None:
+def compile_stub(path: Path, libtorch: Path) -> None:
     """Compile a library that stands in for one of CUDA's. Those of PyTorch bring
     libtorch_cpu, and so does what stands in for them."""
     brings = ["-Wl,--no-as-needed", str(libtorch)] if "torch" in path.name else []
@@ -270,7 +272,7 @@ def python_folder(version: str) -> Path:
     return CACHE / (by_place(torch_root()) if mine else version) / "python"
 
 
-def python(version: str, wheel: Path | None) -> Path:
+def prepare_python(version: str, wheel: Path | None) -> Path:
     """Return the bin/ of a virtual environment with this version of torch, pytest and,
     if one is given, the wheel."""
     mine = version == runtimes.installed()
@@ -310,7 +312,7 @@ def run_command(command: list[str], version: str, stubs: Path, bin: Path | None,
                 limits: Limits) -> dict:
     """Run the command. Return whether it passed, the end of what it printed, and why it
     failed."""
-    env = {**environment_of_user(), **environment(version, stubs)}
+    env = {**environment_of_user(), **make_environment(version, stubs)}
     if bin:  # this torch has its own libraries
         env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}",
                "VIRTUAL_ENV": str(bin.parent)}
@@ -365,7 +367,7 @@ def matrix(given: list[str], versions: list[str], command: list[str],
             row: dict = {"libraries": {n: vars(one) for n, one in results.items()},
                          **judge(results, subject)}
             if command:
-                bin = python(version, subject.wheel) if with_python else None
+                bin = prepare_python(version, subject.wheel) if with_python else None
                 row |= run_command(command, version, stubs, bin, limits)
             row["good"] = row.get("passed", True) and not any(
                 one.refused for one in results.values()) and not any(
@@ -381,12 +383,6 @@ def name_apart(libraries: list[Path]) -> dict[str, Path]:
     names = [path.name for path in libraries]
     return {name if names.count(name) == 1 else "/".join(path.parts[-2:]): path
             for name, path in zip(names, libraries)}
-
-
-FAULTS = {  # of what loads
-    "silent": "no op was registered. Did the linker drop the object file that does it?",
-    "without_kernel": "no kernel that computes, so that a call may throw",
-    "without_schema": "kernels without a schema (name the library that has it too)"}
 
 
 def judge(results: dict[str, Result], subject: Subject) -> dict[str, list[str]]:

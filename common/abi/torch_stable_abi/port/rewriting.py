@@ -76,8 +76,6 @@ static inline C10_HOST_DEVICE T ceil_div(T a, T b) {
   return (a + b - 1) / b;
 }
 """}
-
-
 _GUARDED = "\n#ifndef PORTED_{0}\n#define PORTED_{0}{1}#endif\n"
 _SPEAKS_OF_TORCH = re.compile(
     r"\b(at|c10|torch)::\w+|\bTensor\b|\b(TORCH|AT|C10)_\w+|"

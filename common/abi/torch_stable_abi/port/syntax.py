@@ -25,8 +25,6 @@ UNITS = (".cpp", ".cc", ".cxx", ".c++", ".cu")  # that a compiler is called for
 HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl")
 SOURCES = UNITS + HEADERS
 NAMES = ("identifier", "type_identifier", "namespace_identifier", "field_identifier")
-
-
 # What the grammar takes for a type: a macro of the user's before a declaration, and
 # attributes of CUDA.
 _MASKED = re.compile(
