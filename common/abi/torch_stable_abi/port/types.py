@@ -129,7 +129,7 @@ class Types:
 
     def __init__(self, source: Source, included: list["Types"]) -> None:
         self.source = source
-        self.bare = source.opens_space or bool(re.search(
+        self.bare: bool = source.opens_space or bool(re.search(
             rb"using\s+(namespace\s+)?(at|torch|c10)(::stable)?(::Tensor)?\s*;|"
             rb"namespace\s+at\b", source.text)) or any(one.bare for one in included)
         self.scopes: dict[int, dict[str, Variable]] = {}
