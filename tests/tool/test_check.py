@@ -111,6 +111,16 @@ def test_missing_semicolon(implementation):
     assert verdict.help == MISSING
 
 
+def test_an_error_in_a_file_that_a_line_of_the_preprocessor_names(implementation):
+    mine = implementation("00").copy_of(find_chapter("00").solution)
+    file = "first_extension.cpp"
+    mine.write(file, (mine.folder / file).read_text() +
+               '#line 3 "nowhere.y"\nint f( {\n')
+    verdict = mine.check()
+    assert verdict.kind == "compile" and verdict.file.endswith("/" + file), verdict
+    assert verdict.message[-1].startswith("at nowhere.y:3"), verdict
+
+
 @pytest.mark.full
 def test_error_that_nvcc_reports(implementation):
     import shutil
@@ -538,6 +548,11 @@ def test_cmake_error(implementation):
         "CMakeLists.txt", "target_compile_feature(")
     assert verdict.message == [
         '(target_compile_feature): Unknown CMake command "target_compile_feature".']
+    mine.replace("CMakeLists.txt", "target_compile_feature(",
+                 "target_compile_features(")
+    mine.replace("CMakeLists.txt", "add_library(headeronly_types SHARED",
+                 "add_library(headeronly_types SHARED none.cpp")
+    assert "Cannot find source file: none.cpp" in mine.check().message[0]
     assert implementation("01").check().kind == "pass"  # and mended
 
 

@@ -96,6 +96,17 @@ def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
         assert header.exists(), done.stderr
         assert "Setting up" in done.stderr and "Downloading" not in done.stderr
         assert (tmp_path / ".venv/torch-root").read_text() == f"{site}/torch\n"
+    # Nor could be fetched what it needs: only what may need that tries again.
+    (tmp_path / ".venv/ready").write_text("other requirements")
+    without = {"HOME": str(tmp_path), "PIP_NO_INDEX": "1",
+               "PATH": f"{sys.base_prefix}/bin:{os.defpath}"}  # no torch of a .venv
+    for word, tries in (("list", "torch goes on"), ("py", "Installing what"),
+                        ("list", "")):
+        done = subprocess.run([tmp_path / "workbook", word], text=True, env=without,
+                              capture_output=True)
+        assert (tmp_path / ".venv/needs-missing").exists(), done.stderr
+        assert tries in done.stderr
+        assert bool(tries) == ("not possible now" in done.stderr), done.stderr
 
 
 @pytest.mark.full

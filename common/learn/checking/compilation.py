@@ -70,6 +70,8 @@ def find_error(source: Source, text: str) -> Finding | None:
     found = _find_compiler_error(source, text)
     if found:
         file, line, message = found
+        if not file.is_file():  # of a #line
+            return Finding("compile", [*message, f"at {file}:{line}"], log=text)
         return Finding("compile", message, source.step_at(file, line), (file, line),
                        text)
     linker = r"undefined (?:reference|symbol)|multiple definition|duplicate|" \
@@ -94,7 +96,7 @@ def _find_warnings(source: Source, text: str) -> list[str]:
 def _find_cmake_error(source: Source, text: str) -> Finding:
     if "Current working directory cannot be established" in text:
         raise CannotRun("the current folder was removed: go to another one")
-    found = re.search(r"CMake Error.*? at ([^:\n]+):(\d+)(.*?)(?:\n\n|\Z)",
+    found = re.search(r"CMake Error.*? at ([^:\n]+):(\d+)(.*?)(?:(?<!:)\n\n|\Z)",
                       text, re.S)
     line = int(found[2]) if found else 1
     if found and Path(found[1]).is_absolute() and not source.owns(found[1]):
@@ -103,8 +105,7 @@ def _find_cmake_error(source: Source, text: str) -> Finding:
         line = int(called[1]) if called else 1
         if called and called[2] == "project":
             blame_environment(text)
-    message = re.sub(r":\n+ *", ": ", found[3], count=1).split("\n") \
-        if found else [text]
+    message = re.sub(r":\n+ *", ": ", found[3]).split("\n") if found else [text]
     message = [line.strip() for line in message if line.strip()]
     return Finding("configure", message[:5], None,
                    (source.folder / "CMakeLists.txt", line), text)

@@ -86,6 +86,9 @@ def _rows():
 
     root = torch_root()
     yield "torch", f"{torch_version()} at {root}", "ok", ""
+    if (ROOT / ".venv/needs-missing").exists():
+        yield ("in Python", "", "optional",
+               "chapter 08 needs what torch needs: ./workbook py fetches it")
     yield ("stable ABI", f"headers {_abi(root)}, target 2.10", "ok", "")
     cuda = (root / "lib/libtorch_cuda.so").exists()
     yield ("libtorch", "CPU and CUDA" if cuda else "CPU only", "ok", "")
