@@ -11,6 +11,7 @@ from base.project import ROOT
 from base.sheets import Chapter, chapters, missing, open_chapter
 from learn import checking, screen, work
 from learn.checking.processes import Tests
+from learn.checking.verdict import Verdict
 from learn.commands import diff as diff_command
 from learn.commands import list as list_command
 from learn.progress import following, say_next, step_to_do
@@ -19,8 +20,8 @@ from torch_stable_abi.programs import CannotRun, sentence
 
 
 def watch(chapter: Chapter) -> int:
-    """Until q or Ctrl-C. Looks at the files' times, which also works on network
-    folders and in virtual machines."""
+    """Check at each save, until q or Ctrl-C. It looks at the files' times, which also
+    works on network folders and in virtual machines."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.default_int_handler)  # the terminal is put right
     keys = screen.Keys()
@@ -50,23 +51,10 @@ def watch(chapter: Chapter) -> int:
             if now == seen and key != "r":
                 continue
             seen = now
-            gone = missing(chapter)
-            if gone:
-                print(f"my/{chapter.name}/{gone} is missing; ./workbook check "
-                      f"{chapter.number} brings the starter's back")
+            done = _check(chapter, preparing)
+            if done is None:
                 continue
-            print(f"\n-- {time.strftime('%H:%M:%S')} checking "
-                  f"{chapter.number} " + "-" * 40)
-            ready = preparing.stop()
-            telling = screen.Telling(chapter, "save it",
-                                     checking.last_states(chapter)[0])
-            try:
-                found = checking.check(chapter, chapter.mine, tell=telling.tell,
-                                      ready=ready)
-            except (CannotRun, OSError) as error:  # the next save may do
-                _say(error)
-                continue
-            goes_on = telling.end(found)
+            found, goes_on = done
             log = ROOT / found.log
             now = checking.times_saved(chapter.mine)
             seen = None if checking.last_states(chapter)[1] else now
@@ -90,6 +78,25 @@ def watch(chapter: Chapter) -> int:
         supervising.end_descendants()
     print("Your work is in my/. Go on with: ./workbook")
     return 0
+
+
+def _check(chapter: Chapter, preparing: "Preparing") -> tuple[Verdict, bool] | None:
+    """Check a chapter. Return the verdict, and whether the learner goes on to another
+    step; None if it cannot be checked: the next save may do."""
+    gone = missing(chapter)
+    if gone:
+        print(f"my/{chapter.name}/{gone} is missing; ./workbook check "
+              f"{chapter.number} brings the starter's back")
+        return None
+    print(f"\n-- {time.strftime('%H:%M:%S')} checking {chapter.number} " + "-" * 40)
+    ready = preparing.stop()
+    telling = screen.Telling(chapter, "save it", checking.last_states(chapter)[0])
+    try:
+        found = checking.check(chapter, chapter.mine, tell=telling.tell, ready=ready)
+    except (CannotRun, OSError) as error:
+        _say(error)
+        return None
+    return found, telling.end(found)
 
 
 def _go_to(wanted: Chapter, chapter: Chapter) -> Chapter:
