@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from base.building import blame_environment, configure, told_by_environment
-from learn.checking.source import Source, find_python_frames
+from learn.checking.source import Place, Source, find_python_frames
 from learn.checking.verdict import Finding, shorten
 from torch_stable_abi.programs import CannotRun, describe_limits, name_signal, run
 
@@ -139,7 +139,7 @@ def _find_compiler_error(source: Source, text: str
     return (*place, [raised[0]]) if raised and place else None
 
 
-def _message(error: re.Match, place: tuple[Path, int] | None) -> list[str]:
+def _message(error: re.Match, place: Place | None) -> list[str]:
     # Clang writes the line's number before it from 18 on.
     lines = re.sub(r"\n(?! *\d* \|)", "\n      | ", error[3]).splitlines()
     file = Path(error[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 from base.sheets import source_files
 from learn.checking.processes import LEAKED, TIMED_OUT, Run
 from learn.checking.report import Case, Failure, in_words, tidy
-from learn.checking.source import Source, find_frames, find_python_frames
+from learn.checking.source import Place, Source, find_frames, find_python_frames
 from learn.checking.verdict import PASS, Finding, shorten
 from torch_stable_abi.programs import name_signal
 from torch_stable_abi.programs import run as run_program
@@ -91,8 +91,7 @@ def diagnose_leak(source: Source, finding: Finding, text: str) -> Finding:
 # --- a library that does not load -------------------------------------------------
 
 
-def _diagnose_load_error(source: Source, step: str, error: str, text: str
-                         ) -> Finding:
+def _diagnose_load_error(source: Source, step: str, error: str, text: str) -> Finding:
     symbol = re.search(r"undefined symbol: (\S+)", error)
     message = [error]
     place = None
@@ -106,7 +105,7 @@ def _diagnose_load_error(source: Source, step: str, error: str, text: str
                    text)
 
 
-def _find_first_use(source: Source, word: str) -> tuple[Path, int] | None:
+def _find_first_use(source: Source, word: str) -> Place | None:
     for path in source_files(source.folder):
         for number, line in enumerate(
                 path.read_text(errors="replace").splitlines(), 1):
@@ -134,8 +133,7 @@ def _diagnose_registration(source: Source, step: str, run: Run) -> Finding:
 # --- a check that failed ----------------------------------------------------------
 
 
-def _find_place(source: Source, failure: Failure, step: str, run: Run
-                ) -> tuple[Path, int] | None:
+def _find_place(source: Source, failure: Failure, step: str, run: Run) -> Place | None:
     """Return the place of a check that failed: where Python raised, where another
     step's code or a line of the learner's threw, where a compiler that the test asks
     stopped, or where the check says."""
@@ -198,8 +196,7 @@ def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
 # --- a process that ended -----------------------------------------------------------
 
 
-def _diagnose_crash(source: Source, run: Run
-                    ) -> tuple[str, list[str], tuple[Path, int] | None]:
+def _diagnose_crash(source: Source, run: Run) -> tuple[str, list[str], Place | None]:
     """Return kind, message and place of what ended the process within a case: a
     sanitizer, a signal, a limit."""
     text = run.text
@@ -234,8 +231,7 @@ def _diagnose_crash(source: Source, run: Run
                      *_find_caller(source, text, place)], place
 
 
-def _find_caller(source: Source, text: str, place: tuple[Path, int] | None
-                 ) -> list[str]:
+def _find_caller(source: Source, text: str, place: Place | None) -> list[str]:
     """Return the call that may have passed a wrong address, as a line of text, if the
     learner wrote it in the same step: an earlier step's call has passed."""
     if not place:

@@ -6,16 +6,12 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from base.hunks import hunks
 from base.project import read_source
 from base.sheets import Chapter
 
-
-class Place(NamedTuple):
-    file: Path
-    line: int
+Place = tuple[Path, int]  # a file, and a line of it
 
 
 class Source:
@@ -30,7 +26,7 @@ class Source:
     def place(self, step: str, sentence: str = "") -> Place:
         return place_of_step(self.chapter, self.folder, step, sentence)
 
-    def find_named(self, step: str, name: str, text: str) -> tuple[Path, int] | None:
+    def find_named(self, step: str, name: str, text: str) -> Place | None:
         """Return the file and the line that LOOK_AT names; None if the step is not
         edited there, or has a TODO there."""
         file = (self.folder / name).resolve()
@@ -145,8 +141,7 @@ class Source:
                    for equal, old, new in self._blocks(file)
                    if equal and line in new for h in hunks(self.chapter))
 
-    def nearest(self, places: Iterable[tuple[str, str | int]]
-                ) -> tuple[Path, int] | None:
+    def nearest(self, places: Iterable[tuple[str, str | int]]) -> Place | None:
         """Return the place to show, of places from the fault outwards: the first line
         that the learner wrote or still has to change; else the first line of a file
         that they edit; else the first line of the implementation."""
@@ -179,7 +174,7 @@ def places_of_step(chapter: Chapter, folder: Path, id: str,
             begin)
         other = bool(todo) and hunk.file != chapter.step(id).file
         found.append((_distance(lines, line, about), not todo, other,
-                      -file.stat().st_mtime, Place(file, line)))
+                      -file.stat().st_mtime, (file, line)))
     found.sort(key=lambda entry: entry[:-1])
     return [entry[-1] for entry in found]
 
@@ -187,7 +182,7 @@ def places_of_step(chapter: Chapter, folder: Path, id: str,
 def place_of_step(chapter: Chapter, folder: Path, id: str,
                   sentence: str = "") -> Place:
     return next(iter(places_of_step(chapter, folder, id, sentence)),
-                Place(folder / chapter.step(id).file, 1))
+                (folder / chapter.step(id).file, 1))
 
 
 def _distance(lines: list[str], line: int, name: re.Pattern) -> int:

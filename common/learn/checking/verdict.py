@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from base.project import ROOT
+from learn.checking.source import Place
 
 # The kinds of verdicts but "pass": how each is called, and a sentence that helps.
 CALLED = {
@@ -37,7 +38,7 @@ class Finding:
     kind: str  # "pass" or a key of HELP
     message: list[str] = field(default_factory=list)
     step: str | None = None  # None: of the step that the learner is at
-    place: tuple[Path, int] | None = None  # None: where the step is edited
+    place: Place | None = None  # None: where the step is edited
     log: str = ""  # all of what was printed
     sentence: str = ""
     printed: list[str] = field(default_factory=list)
