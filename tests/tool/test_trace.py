@@ -67,15 +67,21 @@ BUGS = {
                                "end of the caller's array.*room for 2 slots"),
     "parallel": ("error", "Tensor, aoti_torch_new_tensor_handle in bugs::parallel: "
                           "never released"),
+    "behind": ("error", r"slot 1, behind the arguments: used by aoti_torch_get_dim in "
+                        "bugs::behind"),
+    "as_list": ("error", "Tensor, argument 0 of bugs::as_list: used as a list, by "
+                         "torch_list_size in bugs::as_list"),
+    "small": ("suspicious", r"aten::softmax.int, argument 1 \(int\): has the bits of a "
+                            "float"),
     "unasked": ("note", r"aten::softmax.int failed in bugs::unasked \(libwrong.so\), "
                         "and the kernel returned all the same"),
 }
 SILENT = ["gelu", "kept"]  # libtorch's own, and what is not lost
 # Of these libtorch itself may end the process.
 CRASHES = {"backward", "zeros_one_slot", "zeros_vector", "sum_three", "unowned",
-           "twice", "cumulated", "square", "vector_of_one", "vector_of_two"}
+           "twice", "cumulated", "square", "behind", "vector_of_one", "vector_of_two"}
 # What is held when the program ends, though its end may destroy what holds it.
-HELD = ["cached", "cached_by_thread", "marked"]
+HELD = ["cached", "cached_by_thread", "marked", "shared"]
 
 
 def compiled(folder, source, name, *options):
@@ -172,6 +178,13 @@ def test_what_is_held_to_the_end(op, programs, trace):
     assert done.returncode == 0 and not found(done.stderr), done.stderr
     assert times(done.stderr, "Tensor, aoti_torch_new_tensor_handle in "
                  f"bugs::{op}: still held at the end") == 1, done.stderr
+
+
+@pytest.mark.full
+def test_threads_that_work_at_the_end(programs, trace):
+    done = trace("--summary", "--", programs / "caller", programs / "libwrong.so",
+                 "bugs::working")
+    assert done.returncode == 0 and not found(done.stderr), done.stderr
 
 
 @pytest.mark.full

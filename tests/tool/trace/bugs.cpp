@@ -4,8 +4,11 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <sys/mman.h>
+
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -285,6 +288,28 @@ Tensor unasked(const Tensor& x) {
   return x;
 }
 
+// A kernel that asks a slot behind its one argument.
+void behind(StableIValue* stack, uint64_t, uint64_t) {
+  int64_t dims = 0;
+  aoti_torch_get_dim(to<AtenTensorHandle>(stack[kRight ? 0 : 1]), &dims);
+}
+
+// A Tensor taken for a list.
+void as_list(StableIValue* stack, uint64_t, uint64_t) {
+  size_t size = 0;
+  if (!kRight) {
+    torch_list_size(to<StableListHandle>(stack[0]), &size);
+  }
+}
+
+// The eps of another op, and the lower end of a mask, where an int is read.
+Tensor small(const Tensor& x) {
+  const double value = kRight ? 0 : 1e-12;
+  StableIValue stack[] = {from(x), from(value), from(std::nullopt)};
+  call("aten::softmax", "int", stack);
+  return to<Tensor>(stack[0]);
+}
+
 // Handles that what is static holds, as it is or marked.
 AtenTensorHandle new_handle(const Tensor& x) {
   AtenTensorHandle handle = nullptr;
@@ -296,6 +321,29 @@ Tensor cached(const Tensor& x) {
   if (handles.empty()) {
     handles[0] = new_handle(x);
   }
+  return x;
+}
+// In memory that processes share.
+Tensor shared(const Tensor& x) {
+  static auto* const handles = static_cast<AtenTensorHandle*>(mmap(
+      nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (*handles == nullptr) {
+    *handles = new_handle(x);
+  }
+  return x;
+}
+// By threads that work when the process ends.
+Tensor working(const Tensor& x) {
+  std::thread([handle = new_handle(x)] {
+    for (volatile bool on = true; on;) {
+    }
+    aoti_torch_delete_tensor_object(handle);
+  }).detach();
+  std::thread([x] {
+    for (;;) {
+      aoti_torch_delete_tensor_object(new_handle(x));
+    }
+  }).detach();
   return x;
 }
 Tensor cached_by_thread(const Tensor& x) {
@@ -353,7 +401,12 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("vector_of_two(Tensor x) -> Tensor");
   m.def("parallel(Tensor x) -> Tensor");
   m.def("unasked(Tensor x) -> Tensor");
+  m.def("behind(Tensor x) -> Tensor");
+  m.def("as_list(Tensor x) -> Tensor");
+  m.def("small(Tensor x) -> Tensor");
   m.def("cached(Tensor x) -> Tensor");
+  m.def("shared(Tensor x) -> Tensor");
+  m.def("working(Tensor x) -> Tensor");
   m.def("cached_by_thread(Tensor x) -> Tensor");
   m.def("marked(Tensor x) -> Tensor");
   m.def("number(Tensor x) -> int");
@@ -388,7 +441,12 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("vector_of_two", TORCH_BOX(&vector_of_two));
   m.impl("parallel", TORCH_BOX(&parallel));
   m.impl("unasked", TORCH_BOX(&unasked));
+  m.impl("behind", &behind);
+  m.impl("as_list", &as_list);
+  m.impl("small", TORCH_BOX(&small));
   m.impl("cached", TORCH_BOX(&cached));
+  m.impl("shared", TORCH_BOX(&shared));
+  m.impl("working", TORCH_BOX(&working));
   m.impl("cached_by_thread", TORCH_BOX(&cached_by_thread));
   m.impl("marked", TORCH_BOX(&marked));
   m.impl("number", TORCH_BOX(&number));

@@ -109,7 +109,8 @@ def say_last_error_in_a_crash(torch):
         if hasattr(torch, LAST_ERROR):
             what = torch[LAST_ERROR]
             what.restype = ctypes.c_char_p
-            os.write(1, b"\nlibtorch said: " + (what() or b"") + b"\n")
+            if text := what():
+                os.write(1, b"\nlibtorch said: " + text + b"\n")
     handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(handle)
     for number in (signal.SIGABRT, signal.SIGSEGV):
         process.signal(number, handler)

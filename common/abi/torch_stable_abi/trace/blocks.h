@@ -60,6 +60,10 @@ inline Hidden hide(const void* address) {
   return ~reinterpret_cast<uintptr_t>(address);
 }
 
+inline const void* show(Hidden address) {
+  return reinterpret_cast<const void*>(~address);
+}
+
 State look(const void* address, Block* block = nullptr);
 // How many whole slots operator new was asked for at this address, if they were
 // few; else 0.

@@ -300,7 +300,8 @@ void look_at_failure(
       op.name + " failed" + text_of_caller(at),
       op.name};
   if (are_confused(op.returns)) {
-    if (reason.find(" but got ") != std::string::npos) {
+    if (reason.find(" but got ") != std::string::npos ||
+        reason.find("ivalue.h") != std::string::npos) { // an assertion there
       finding.of = Class::kError;
       finding.rule = "confused-returns";
     }
@@ -388,7 +389,6 @@ struct Registration {
 
 constexpr size_t kKernels = 4096;
 constexpr size_t kGuards = 8;
-constexpr StableIValue kNothing = 0xfeedfacefeed0000;
 Registration registrations[kKernels];
 
 // Looks at what an exception has overtaken.

@@ -30,6 +30,10 @@ AOTITorchError call(
 // is left.
 Kernel wrap(const std::string& op, Kernel kernel);
 
+// What stands in slot i of a kernel's stack behind the arguments is kNothing + i.
+constexpr StableIValue kNothing = 0xfeedfacefeed0000;
+constexpr size_t kMostSlots = 4096;
+
 // The op whose kernel runs on this thread.
 const Op* running_op();
 // While one lives, this thread works for the op's kernel.

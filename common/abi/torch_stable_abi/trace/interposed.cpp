@@ -41,19 +41,47 @@ constexpr Kind kind_of() {
                                                   : Kind::kGuard;
 }
 
-void check_use(const char* function, const void* handle, const void* from) {
+// Whether a handle is one of three kinds that no function takes for each other.
+bool is_plain(Kind kind) {
+  return kind == Kind::kTensor || kind == Kind::kString || kind == Kind::kList;
+}
+
+void check_use(
+    const char* function, const void* handle, Kind kind, const void* from) {
   Block block;
-  if (look(handle, &block) == State::kDead && !block.told) {
-    const Busy ours;
-    const Op* const op = running_op();
+  const State state = look(handle, &block);
+  const uint64_t behind = reinterpret_cast<uint64_t>(handle) - kNothing;
+  const bool dead = state == State::kDead && !block.told;
+  const bool another = state == State::kAlive && block.kind != kind &&
+      is_plain(block.kind) && is_plain(kind);
+  if (!dead && !another && behind >= kMostSlots) {
+    return;
+  }
+  const Busy ours;
+  const Op* const op = running_op();
+  const std::string what = text_of(block.kind) + ", " + text_of(block.made);
+  const std::string used =
+      " by " + text_of({Role::kShim, op, function, 0, nullptr, from});
+  const std::string name = op == nullptr ? "" : op->name;
+  if (dead) {
     report_finding(
         {Class::kError,
          "used-after-release",
-         text_of(block.kind) + ", " + text_of(block.made) + ": used by " +
-             text_of({Role::kShim, op, function, 0, nullptr, from}) +
-             (op == nullptr ? ", after" : " after") + " it was released" +
-             released_by(block),
-         op == nullptr ? "" : op->name});
+         what + ": used" + used + (op == nullptr ? ", after" : " after") +
+             " it was released" + released_by(block),
+         name});
+  } else if (another) {
+    report_finding(
+        {Class::kError,
+         "used-as-another",
+         what + ": used as a " + text_of(kind) + "," + used,
+         name});
+  } else {
+    report_finding(
+        {Class::kError,
+         "read-beyond",
+         "slot " + std::to_string(behind) + ", behind the arguments: used" + used,
+         name});
   }
 }
 
@@ -65,7 +93,7 @@ void check_uses(
     Handles... handles) {
   if (!Busy::now()) {
     count_shim();
-    (check_use(function, handles, from), ...);
+    (check_use(function, handles, kind_of<Handles>(), from), ...);
   }
 }
 

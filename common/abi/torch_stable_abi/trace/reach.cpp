@@ -104,9 +104,11 @@ uint64_t find_stack_pointer(const char* thread, int& tries) {
   return 0;
 }
 
-// Returns where the stacks of the other threads end.
-std::vector<uint64_t> find_stack_pointers() {
+// Returns where the stacks of the other threads end; `all` says whether that was
+// seen of each thread.
+std::vector<uint64_t> find_stack_pointers(bool& all) {
   std::vector<uint64_t> found;
+  all = true;
   int tries = 200; // of all of them, for some may spin for ever
   DIR* const threads = opendir("/proc/self/task");
   while (const dirent* thread =
@@ -117,6 +119,8 @@ std::vector<uint64_t> find_stack_pointers() {
     }
     if (const uint64_t pointer = find_stack_pointer(thread->d_name, tries)) {
       found.push_back(pointer + kHidden);
+    } else {
+      all = all && tries > 0;
     }
   }
   if (threads != nullptr) {
@@ -127,10 +131,12 @@ std::vector<uint64_t> find_stack_pointers() {
 
 // Writable memory: what malloc has its blocks in, and all else but the tracer's
 // the C library's, which knows the free blocks, and the stacks; of those what
-// is above the frame of this thread, and above the `others` of the others.
+// is above the frame of this thread, and above the `others` of the others. If
+// these are not `all`, a stack in which none of them lies is a whole root.
 void read_regions(
     uint64_t frame,
     const std::vector<uint64_t>& others,
+    bool all,
     std::vector<Region>& heaps,
     std::vector<Region>& roots) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
@@ -156,14 +162,22 @@ void read_regions(
     if (region.begin <= frame && frame < region.end) {
       roots.push_back({frame & ~uint64_t{7}, region.end});
     }
+    bool found = false;
     for (const uint64_t hidden : others) {
       const uint64_t other = hidden & ~kHidden;
       if (region.begin <= other && other < region.end) {
         roots.push_back({other & ~uint64_t{7}, region.end});
+        found = true;
       }
     }
+    if (thread_stack && !found && !all) {
+      roots.push_back(region);
+    }
+    // Of /dev, memory that processes share is memory, and the rest devices.
+    const bool device = std::strstr(name, "/dev/") &&
+        !std::strstr(name, "/dev/zero") && !std::strstr(name, "/dev/shm/");
     if (tracer || thread_stack || std::strncmp(mode, "rw", 2) != 0 ||
-        std::strstr(name, "[stack") || std::strstr(name, "/dev/") ||
+        std::strstr(name, "[stack") || device ||
         region.end - region.begin > kLargest) {
       continue;
     }
@@ -203,8 +217,9 @@ class Search {
             reinterpret_cast<uint64_t>(dlsym(RTLD_DEFAULT, "PyLong_Type"))) {
     const uint64_t free = mark_of_free() == 0 ? 1 : mark_of_free();
     std::vector<Region> heaps;
-    const std::vector<uint64_t> others = find_stack_pointers();
-    read_regions(frame, others, heaps, work_);
+    bool all = true;
+    const std::vector<uint64_t> others = find_stack_pointers(all);
+    read_regions(frame, others, all, heaps, work_);
     size_t most = 0;
     for (const Region& heap : heaps) {
       most += (heap.end - heap.begin) / 32;
@@ -212,7 +227,7 @@ class Search {
     chunks_.reserve(most); // so that no heap grows while it is looked through
     heaps.clear();
     work_.clear();
-    read_regions(frame, others, heaps, work_);
+    read_regions(frame, others, all, heaps, work_);
     for (const Region& heap : heaps) {
       append_chunks(heap, free, chunks_);
     }

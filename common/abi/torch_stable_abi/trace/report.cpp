@@ -186,18 +186,18 @@ void find_leak(const Block& block, bool held) {
            op,
            slot});
     }
+  } else if (block.kind == Kind::kCopy) { // which nothing can hold
+    report_finding(
+        {Class::kPyTorch,
+         "lost-by-headers",
+         what + ": never released, by PyTorch's headers up to 2.13",
+         op,
+         slot});
   } else if (held) {
     report_finding(
         {Class::kNote,
          "still-held",
          what + ": still held at the end",
-         op,
-         slot});
-  } else if (block.kind == Kind::kCopy) {
-    report_finding(
-        {Class::kPyTorch,
-         "lost-by-headers",
-         what + ": never released, by PyTorch's headers up to 2.13",
          op,
          slot});
   } else if (
@@ -313,8 +313,14 @@ void end_process(const void* frame) {
     return;
   }
   r.ended = true;
-  for (const auto& [address, block] : look_at_alive(r, frame)) {
-    find_leak(block, r.held.count(address) != 0);
+  const auto alive = look_at_alive(r, frame);
+  if (!alive.empty()) {
+    usleep(20000); // a thread that still works releases what it works with
+  }
+  for (const auto& [address, block] : alive) {
+    if (look(show(address)) == State::kAlive) {
+      find_leak(block, r.held.count(address) != 0);
+    }
   }
   summarise(r);
   if (r.status != nullptr) {
