@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from audited import UNSTABLE
 from base.project import ROOT
 from torch_stable_abi.audit import checks
 from torch_stable_abi.audit.limits import audit_file
@@ -56,6 +57,15 @@ def test_annotations_of_github(workbook, noted, tmp_path):
                for line in lines), lines
 
 
+def test_annotations_name_one_library_of_several(workbook, unstable, build, wheel):
+    path = wheel({"one/libone.so": unstable.read_bytes(), "one/libtwo.so": build(
+        UNSTABLE, "-g", target=None).read_bytes()})
+    lines = workbook("audit", path, "--format", "github").stdout.splitlines()
+    about = [re.search("::(one/lib...)", line)[1] for line in lines
+             if ",title=bound-to-one-libtorch::" in line]
+    assert about == ["one/libone", "one/libtwo"], lines
+
+
 def test_sarif(workbook, noted):
     run, = json.loads(workbook(
         "audit", noted, "--format", "sarif").stdout)["runs"]
@@ -83,15 +93,18 @@ def test_accepted_findings(workbook, noted, tmp_path):
         *words, "--config", config, "--format", "sarif").stdout)["runs"]
     kept, = [r for r in run["results"] if r["ruleId"] == "gnu-unique"]
     assert kept["suppressions"][0]["justification"] == "Shared on purpose."
-    for fields in ({"says": "2 gnu-unique"}, {"files": "*.whl"}):
+    for fields, needless in [({"says": "2 gnu-unique"}, True),
+                             ({"files": "*.whl"}, False)]:
         config.write_text(accept(rule="gnu-unique", reason="So.", **fields))
         done = workbook(*words, "--config", config)
-        assert done.returncode == 1 and "accepted, and not found: gnu-u" in done.stdout
+        assert done.returncode == 1
+        assert ("accepted, and not found: gnu-u" in done.stdout) == needless
 
 
 @pytest.mark.parametrize("text, said", [
     ("[", "is no TOML"),
     (accept(rule="none", reason="So."), "there is no rule 'none'"),
+    (accept(reason="So."), "names no rule"),
     (accept(rule="rpath"), "of rpath gives no reason"),
     (accept(rule="rpath", reason="So.", file="x"), "has file, which is none of"),
     ("tool = 3", "must be an array of tables"), ("a = " + 9999 * "[", "is no TOML"),

@@ -121,6 +121,22 @@ def test_an_error_in_a_file_that_a_line_of_the_preprocessor_names(implementation
     assert verdict.message[-1].startswith("at nowhere.y:3"), verdict
 
 
+def test_a_file_that_an_editor_takes_away_again(tmp_path, monkeypatch):
+    file = tmp_path / "4913"
+    monkeypatch.setattr(checking, "source_files", lambda folder: [file])
+    assert list(checking._sums(tmp_path, ROOT / "workbook")) == [""]
+
+
+def test_the_command_that_is_told_can_be_run(workbook, tmp_path):
+    chapter = find_chapter("00")
+    mine = tmp_path / "my own"
+    mine.mkdir()
+    for name, path in chapter.starter_files().items():
+        shutil.copy(path, mine / name)
+    done = workbook("check", "00", "--impl", mine)
+    assert f"then run ./workbook check 00 --impl '{mine}'" in done.stdout
+
+
 @pytest.mark.full
 def test_error_that_nvcc_reports(implementation):
     import shutil

@@ -342,9 +342,11 @@ def _read_kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
 
 
 def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
-    return {"": f"{torch_root()} {test.stat().st_mtime_ns} {seed}",
-            **{str(path.relative_to(folder)): _sum(path)
-               for path in source_files(folder)}}
+    sums = {"": f"{torch_root()} {test.stat().st_mtime_ns} {seed}"}
+    for path in source_files(folder):
+        with contextlib.suppress(FileNotFoundError):  # an editor's, and gone again
+            sums[str(path.relative_to(folder))] = _sum(path)
+    return sums
 
 
 def _sum(path: Path) -> str:

@@ -66,7 +66,7 @@ def read(file: Path) -> list[Case] | None:
             cases[-1].ended = True
         elif tag == "Message" and element.get("type") == "WARNING":
             cases[-1].said.append((", ".join(subcases), _text(element, "Text")))
-        elif tag in ("Expression", "Message"):
+        elif tag in ("Expression", "Message") and cases:
             cases[-1].failures.append(Failure(
                 _text(element, "Original") or _text(element, "Text"),
                 _text(element, "Expanded"), _text(element, "Exception"),

@@ -121,6 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.json and not arguments.chapter:
+        raise CannotRun("--json is for one chapter: ./workbook bench NN --json FILE")
     if arguments.json:
         refuse_unwritable(Path(arguments.json), "--json")
     wanted = [find_chapter(arguments.chapter.zfill(2))] if arguments.chapter \

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 
 from base.project import ROOT
@@ -32,19 +33,19 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.what:
             raise CannotRun("--impl needs a chapter: "
                             "./workbook check 01 --impl DIR")
-        folder = Path(arguments.impl)
+        folder, quoted = Path(arguments.impl), shlex.quote(arguments.impl)
         if not folder.is_dir():
             raise CannotRun(f"--impl {arguments.impl}: there is no such folder")
         other = {c.name: c.number for c in chapters()}.get(folder.resolve().name)
         if other not in (None, chapter.number):
             raise CannotRun(f"--impl {arguments.impl} is of chapter {other}: "
-                            f"./workbook check {other} --impl {arguments.impl}")
+                            f"./workbook check {other} --impl {quoted}")
         edited = sorted({s.file for s in chapter.steps})
         if (folder / "CMakeLists.txt").exists() and not any(
                 (folder / file).exists() for file in edited):
             raise CannotRun(f"--impl {arguments.impl} has no {' or '.join(edited)} of "
                             f"chapter {chapter.number}")
-        words.append(f"--impl {arguments.impl}")
+        words.append(f"--impl {quoted}")
     else:
         open_chapter(chapter)
         folder = chapter.mine

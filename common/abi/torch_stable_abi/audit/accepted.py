@@ -60,8 +60,10 @@ def _read(path: Path, entry) -> Acceptance:
     if unknown := sorted(entry.keys() - KEYS):
         raise CannotRun(f"{where} has {unknown[0]}, which is none of "
                         f"{', '.join(sorted(KEYS))}")
-    if entry.get("rule") not in RULES:
-        raise CannotRun(f"{where}: there is no rule {entry.get('rule')!r}")
+    if "rule" not in entry:
+        raise CannotRun(f"{where} names no rule")
+    if entry["rule"] not in RULES:
+        raise CannotRun(f"{where}: there is no rule {entry['rule']!r}")
     if not entry.get("reason", "").strip():
         raise CannotRun(f"{where} of {entry['rule']} gives no reason")
     return Acceptance(**entry)
@@ -75,7 +77,8 @@ def accept(results: list[Result], acceptances: list[Acceptance]) -> None:
                 if each.rule == finding.rule and each.says in finding.text and \
                         fnmatch(result.file, each.files):
                     finding.accepted, each.used = each.reason, True
-    needless = [f"{a.rule} in {a.files}" for a in acceptances if not a.used]
+    needless = [f"{a.rule} in {a.files}" for a in acceptances if not a.used and
+                any(fnmatch(result.file, a.files) for result in results)]
     if needless and results and not any(r.error for r in results):
         report = Report([])
         report.add("acceptance", NOTE, "accepted, and not found: "

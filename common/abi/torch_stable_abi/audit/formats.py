@@ -81,10 +81,12 @@ def as_github(results: list[Result]) -> str:
     for result in results:
         if result.error:
             lines.append(_annotate("error", result.file, "audit", result.error))
-        for f in result.findings:
-            if f.level != OK and not f.accepted:
-                lines.append(_annotate(GITHUB_LEVELS[f.level], result.file, f.rule,
-                                       f"{f.topic}: {f.text}"))
+        several = sum(bool(report.names) for report in result.reports) > 1
+        for report in result.reports:
+            about = f"{', '.join(report.names)}: " if several and report.names else ""
+            lines += [_annotate(GITHUB_LEVELS[f.level], result.file, f.rule,
+                                f"{about}{f.topic}: {f.text}")
+                      for f in report.findings if f.level != OK and not f.accepted]
     return "\n".join(lines)
 
 

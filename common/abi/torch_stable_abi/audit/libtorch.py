@@ -71,8 +71,9 @@ def _check_bound(library: Library, subject: Subject, unstable: list[str],
     own = torch_of_name(library)
     if own and len(versions) > 1:
         report.bound = False
+        each = join(sorted(versions, key=numbers), 99)
         report.add("library-for-each-torch", NOTE, f"is for torch {own}, as its name "
-                   f"says: there is one for each of {join(sorted(versions), 99)}")
+                   f"says: there is one for each of {each}")
         return
     report.add("bound-to-one-libtorch", FAIL, "runs on the libtorch that it was built "
                "with, and maybe on no other: it takes C++ symbols of it")

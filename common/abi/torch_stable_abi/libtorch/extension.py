@@ -178,7 +178,8 @@ def find_libtorch(version: str) -> Path:
 
 def make_environment(version: str, stubs: Path | None = None) -> dict[str, str]:
     folder = runtimes.root(version)
-    paths = [str(folder / "lib"), *([str(stubs)] if stubs else [])]
+    paths = [str(folder / "lib"), *([str(stubs)] if stubs else []),
+             *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return {**os.environ, "TORCH_ROOT": str(folder),
             "LD_LIBRARY_PATH": os.pathsep.join(paths)}
 

@@ -149,7 +149,7 @@ def record() -> None:
             f"{json.dumps(key)}: {json.dumps(value)}"
             for key, value in entries.items()) + "}"
         for kind, entries in result.items()) + "}\n")
-    for cached in (read, names, functions, _ops):
+    for cached in (read, names, functions, _ops, _by_op):
         cached.cache_clear()
 
 

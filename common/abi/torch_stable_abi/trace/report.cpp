@@ -95,7 +95,11 @@ Report& report() {
     if (const char* path = std::getenv("WORKBOOK_TRACE_OUTPUT")) {
       made->file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     } else { // the program may put another in its place
-      made->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+      for (const int least : {100, 3}) { // ulimit -n may be low
+        made->file = made->file < 0
+            ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least)
+            : made->file;
+      }
     }
     if (const char* path = std::getenv("WORKBOOK_TRACE_JSON")) {
       made->json = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
