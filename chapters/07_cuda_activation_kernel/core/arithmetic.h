@@ -28,8 +28,8 @@ struct Precise {
   }
 };
 
-// Fast takes less than half of the instructions, for results that are rounded to
-// 8 or 11 bits.
+// Fast takes less than half of the instructions, for results that are rounded
+// to 8 or 11 bits.
 struct Fast {
   // All is scaled by 2^24, which costs nothing: e, too, is then far from
   // 2^-126, below which the hardware makes it 0.

@@ -326,7 +326,12 @@ Tensor cached(const Tensor& x) {
 // In memory that processes share.
 Tensor shared(const Tensor& x) {
   static auto* const handles = static_cast<AtenTensorHandle*>(mmap(
-      nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+      nullptr,
+      4096,
+      PROT_READ | PROT_WRITE,
+      MAP_SHARED | MAP_ANONYMOUS,
+      -1,
+      0));
   if (*handles == nullptr) {
     *handles = new_handle(x);
   }

@@ -30,7 +30,7 @@ AOTITorchError call(
 // is left.
 Kernel wrap(const std::string& op, Kernel kernel);
 
-// What stands in slot i of a kernel's stack behind the arguments is kNothing + i.
+// Behind the arguments, slot i of a kernel's stack is filled with kNothing + i.
 constexpr StableIValue kNothing = 0xfeedfacefeed0000;
 constexpr size_t kMostSlots = 4096;
 

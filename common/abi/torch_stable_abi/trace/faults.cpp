@@ -88,7 +88,7 @@ Fault fault_of_block(Kind kind, StableIValue slot) {
   return fault_of_unknown_block(kind, slot);
 }
 
-// From 1e-18 to 1e12, as any eps of a model is, and the infinite ones of a mask.
+// From 1e-18 to 1e12, as any eps of a model, and the infinite ones of a mask.
 bool is_like_double(StableIValue slot) {
   const auto exponent = static_cast<int>(slot >> 52 & 0x7ff) - 1023;
   const bool infinite = slot << 1 == uint64_t{0x7ff} << 53;

@@ -80,7 +80,8 @@ void check_use(
     report_finding(
         {Class::kError,
          "read-beyond",
-         "slot " + std::to_string(behind) + ", behind the arguments: used" + used,
+         "slot " + std::to_string(behind) + ", behind the arguments: used" +
+             used,
          name});
   }
 }

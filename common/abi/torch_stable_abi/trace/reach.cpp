@@ -104,8 +104,8 @@ uint64_t find_stack_pointer(const char* thread, int& tries) {
   return 0;
 }
 
-// Returns where the stacks of the other threads end; `all` says whether that was
-// seen of each thread.
+// Returns where the stacks of the other threads end; `all` says whether that
+// was seen of each thread.
 std::vector<uint64_t> find_stack_pointers(bool& all) {
   std::vector<uint64_t> found;
   all = true;
