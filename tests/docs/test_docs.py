@@ -385,8 +385,9 @@ def test_page_07_says_in_words_what_was_measured():
         assert text in page, text
 
 
-def test_the_changelog_begins_with_the_version():
-    version, = re.findall(r"^project\(\w+ VERSION (\S+)",
-                          (ROOT / "CMakeLists.txt").read_text(), re.M)
-    first = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)[0]
-    assert first == "Unreleased" or first.startswith(version)
+def test_one_version_stands_in_all_places():
+    found = [re.findall(pattern, (ROOT / file).read_text(), re.M)[0] for file, pattern in (
+        ("CMakeLists.txt", r"^project\(\w+ VERSION (\S+)"),
+        ("CHANGELOG.md", r"^## (\S+)"), ("CITATION.cff", r"^version: (\S+)"),
+        ("common/abi/pyproject.toml", r'^version = "(.*)"'))]
+    assert len(set(found)) == 1 or found[1] == "Unreleased", found
