@@ -386,8 +386,9 @@ def test_page_07_says_in_words_what_was_measured():
 
 
 def test_one_version_stands_in_all_places():
-    found = [re.findall(pattern, (ROOT / file).read_text(), re.M)[0] for file, pattern in (
-        ("CMakeLists.txt", r"^project\(\w+ VERSION (\S+)"),
-        ("CHANGELOG.md", r"^## (\S+)"), ("CITATION.cff", r"^version: (\S+)"),
-        ("common/abi/pyproject.toml", r'^version = "(.*)"'))]
+    places = [("CMakeLists.txt", r"^project\(\w+ VERSION (\S+)"),
+              ("CHANGELOG.md", r"^## (\S+)"), ("CITATION.cff", r"^version: (\S+)"),
+              ("common/abi/pyproject.toml", r'^version = "(.*)"')]
+    found = [re.findall(pattern, (ROOT / file).read_text(), re.M)[0]
+             for file, pattern in places]
     assert len(set(found)) == 1 or found[1] == "Unreleased", found
