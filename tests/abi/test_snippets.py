@@ -49,8 +49,14 @@ def said(request):
             except CannotRun as reason:
                 missing[error["id"]] = str(reason)
         return possible if error["id"] not in missing else []
-    texts = provoking.provoke(provoking.CASES, versions)
+    selected = {item.callspec.params["error"]["id"] for item in request.session.items
+                if "error" in getattr(getattr(item, "callspec", None), "params", {})}
+    texts = provoking.provoke([case for case in provoking.CASES
+                               if case["id"] in selected], versions)
     if record and not missing and not provoking.wrong(texts):
+        before = json.loads(FILE.read_text())["said"]
+        texts = {case["id"]: texts.get(case["id"], before.get(case["id"]))
+                 for case in provoking.CASES}
         FILE.write_text(json.dumps({
             "schema": 1, "what": "errors",
             "date": datetime.date.today().isoformat(), "software": software(),

@@ -84,14 +84,7 @@ def _rows():
                "ok" if there else "optional",
                "" if there else f"builds faster: sudo apt-get install {package}")
 
-    root = torch_root()
-    yield "torch", f"{torch_version()} at {root}", "ok", ""
-    if (ROOT / ".venv/needs-missing").exists():
-        yield ("in Python", "", "optional",
-               "chapter 08 needs what torch needs: ./workbook py fetches it")
-    yield ("stable ABI", f"headers {_abi(root)}, target 2.10", "ok", "")
-    cuda = (root / "lib/libtorch_cuda.so").exists()
-    yield ("libtorch", "CPU and CUDA" if cuda else "CPU only", "ok", "")
+    yield from _rows_of_torch(torch_root())
     yield _sanitizers() if cxx else ("sanitizers", "", "missing", wrong)
 
     version = _version(nvcc.find() or "nvcc", pattern=r"release (\d+\.\d+)")
@@ -111,6 +104,16 @@ def _rows():
     free = shutil.disk_usage(ROOT).free / 2**30
     yield ("disk", f"{free:.0f} GiB free", "ok" if free > 2 else "missing",
            "" if free > 2 else "a full build takes about 2 GiB")
+
+
+def _rows_of_torch(root):
+    yield "torch", f"{torch_version()} at {root}", "ok", ""
+    if (ROOT / ".venv/needs-missing").exists():
+        yield ("in Python", "", "optional",
+               "chapter 08 needs what torch needs: ./workbook py fetches it")
+    yield ("stable ABI", f"headers {_abi(root)}, target 2.10", "ok", "")
+    cuda = (root / "lib/libtorch_cuda.so").exists()
+    yield ("libtorch", "CPU and CUDA" if cuda else "CPU only", "ok", "")
 
 
 def _abi(root):
