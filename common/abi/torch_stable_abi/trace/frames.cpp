@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <unwind.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 
 namespace workbook::trace {
 
@@ -46,6 +48,21 @@ bool is_mapped(uint64_t bits) {
       mincore(reinterpret_cast<void*>(bits & ~(page - 1)), 1, &resident) == 0;
 }
 
+// Returns the word at an address, or 0 if it cannot be read, as of a guard
+// page, which is mapped. Where the system asks nobody, mapped is all that is
+// known.
+uint64_t read_word(uint64_t address) {
+  uint64_t word = 0;
+  const iovec here{&word, sizeof(word)};
+  const iovec there{reinterpret_cast<void*>(address), sizeof(word)};
+  if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof(word)) {
+    return word;
+  }
+  return errno != EFAULT && is_mapped(address)
+      ? *reinterpret_cast<const uint64_t*>(address)
+      : 0;
+}
+
 // As malloc of the C library notes it before the block, and, that the block is
 // in use, behind it. Where the array is not the whole block, the notes are of
 // something else, and do not fit each other.
@@ -55,16 +72,13 @@ size_t room_on_heap(uint64_t array, size_t wanted) {
   if (asked != 0) {
     return std::min(asked, wanted);
   }
-  const auto note = [](uint64_t address) {
-    return is_mapped(address) ? *reinterpret_cast<const uint64_t*>(address) : 0;
-  };
-  const uint64_t block = note(array - 8);
+  const uint64_t block = read_word(array - 8);
   const uint64_t size = block & ~uint64_t{7};
   if (array % 16 != 0 || (block & 2) != 0 || size % 16 != 0 || size < 32 ||
       size - 8 >= wanted) {
     return wanted;
   }
-  const uint64_t next = note(array - 8 + size);
+  const uint64_t next = read_word(array - 8 + size);
   return (next & 1) != 0 && (next & ~uint64_t{7}) % 16 == 0 && next >= 32
       ? size - 8
       : wanted;
@@ -99,9 +113,7 @@ std::string no_heap_address(uint64_t bits) {
 
 bool is_like_tensor(uint64_t bits) {
   const auto follow = [](uint64_t address) {
-    return address % 8 == 0 && is_mapped(address)
-        ? *reinterpret_cast<const uint64_t*>(address)
-        : 0;
+    return address % 8 == 0 ? read_word(address) : 0;
   };
   const auto is_in_library = [](uint64_t address) {
     Dl_info info;
