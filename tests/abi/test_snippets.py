@@ -54,12 +54,14 @@ def said(request):
     texts = provoking.provoke([case for case in provoking.CASES
                                if case["id"] in selected], versions)
     if record and not missing and not provoking.wrong(texts):
-        before = json.loads(FILE.read_text())["said"]
-        texts = {case["id"]: texts.get(case["id"], before.get(case["id"]))
+        before = json.loads(FILE.read_text())
+        texts = {case["id"]: texts.get(case["id"], before["said"].get(case["id"]))
                  for case in provoking.CASES}
+        whole = selected == {case["id"] for case in provoking.CASES}
         FILE.write_text(json.dumps({
             "schema": 1, "what": "errors",
-            "date": datetime.date.today().isoformat(), "software": software(),
+            "date": datetime.date.today().isoformat() if whole else before["date"],
+            "software": software() if whole else before["software"],
             "said": texts}, indent=1, ensure_ascii=False) + "\n")
     return texts, missing
 
