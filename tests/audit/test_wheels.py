@@ -1,6 +1,7 @@
 """./workbook audit, on wheels and Hub variants that are right, or have one fault."""
 
 import base64
+import hashlib
 import json
 import shutil
 import zipfile
@@ -275,7 +276,7 @@ def test_a_library_that_python_loads(findings, stable, wheel, path, said):
     ("__init__", "try:\n  from . import _C\nexcept ImportError: pass", ""),
     ("__init__", "'\\\n\nfrom .two import f\n'", ""),
     ("__init__", "text = \"\"\"\nfrom .two import f\n\"\"\"", ""),
-    ("there", "from .. import two\nfrom ..nowhere import f", ""),  # above the wheel
+    ("there", "from ..nowhere import f", "..nowhere"),  # above the wheel
     ("there", "from .sub.deep import x\nfrom .sub import deep", ""),
     ("sub/__init__", "from ..there import x\nfrom ..three import y", "..three"),
     ("alone", "from . import _C", "")])  # nothing imports it
@@ -312,6 +313,7 @@ def test_a_library_that_is_imported_before_torch(findings, stable, wheel, code, 
 @pytest.mark.parametrize("code, lacks", [
     ("__all__ = ['f', 'g']\ndef f(): pass", ["g"]), ("__all__ = ['sub']", []),
     ("from os import path as p\n__all__ = ('p', 'path')", ["path"]),
+    ("__all__: list[str] = ['g']", ["g"]), ("__all__ = []\n__all__ += ['g']", ["g"]),
     ("from os import *\n__all__ = ['walk']", []), ("__all__ = ['f']\nf = 1", [])])
 def test_names_of_all(findings, stable, wheel, code, lacks):
     files = {"one/libone.so": stable.read_bytes(), "one/__init__.py": code.encode(),
@@ -325,6 +327,8 @@ def test_names_of_all(findings, stable, wheel, code, lacks):
 @pytest.mark.parametrize("changed, rule, said", [
     ({"metadata": "Metadata-Version: 2.1\nName: one\nVersion: 1.0\n"
       "License-Expression: MIT\n"}, "wheel-metadata", "METADATA has License-Expr"),
+    ({"metadata": "Metadata-Version: 2.1\nName: one\nVersion: 1.0\n"
+      "Dynamic: Summary\n"}, "wheel-metadata", "METADATA has Dynamic, which"),
     ({"requires": "torch==2.13.0+cpu"}, "torch-requirement", "a version with a + is"),
     ({"library": {"tests/__init__.py": b""}}, "wheel-metadata", "has a package tests")])
 def test_what_an_index_refuses_or_another_wheel_has(findings, stable, wheel, changed,
@@ -353,6 +357,8 @@ def test_a_package_with_its_module_beside_it(findings, module, wheel):
     ("import numpy as np", "", ["warn requires-no-package"]),
     ("from numpy import zeros", "Requires-Dist: NumPy>=1.2\n", []),
     ("import numpy", "Requires-Dist: transformers\n", ["note requires-no-package"]),
+    ("import numpy", 'Requires-Dist: numpy; extra == "all"\n', [
+        "warn requires-no-package"]),
     ("try:\n  import numpy\nexcept ImportError: pass", "", []),
     ("def f():\n  import numpy", "", [])])
 def test_what_a_package_asks_of_python(findings, stable, wheel, code, requires, said):
@@ -414,6 +420,14 @@ BACKWARD = "def b(ctx, g):\n  {}\nregister_autograd('audited::more.int', b)"
     ("torch.ops.audited.twice.over(x)", "py:2 uses torch.ops.audited.twice.over, an "
                                         "overload that no"),
     ("ops = torch.ops.audited; ops.twice(x)", ""),
+    ("if hasattr(torch.ops.audited, 'twcie'): torch.ops.audited.twcie(x)", ""),
+    ("torch.library.impl('audited::twice', 'cuda')(f)\ntorch.ops.audited.twcie(x)",
+     "py:3 uses torch.ops.audited.twcie, which no"),
+    ("register_fake('audited::twice')(lambda: 1)", "py:2 adds to audited::twice a "
+     "function that takes 0 arguments by place"),
+    ("def f(): pass\nregister_fake('audited::twice', f)", "py:2 adds to "
+     "audited::twice a function that takes 0"),
+    ("register_fake('audited::twice', lambda x: x)", ""),
     ("def f(ops): ops.twcie(x)\nops = torch.ops.audited", ""),
     ("ops = torch.ops.audited; ops.twcie(x)", "py:2 uses torch.ops.audited.twcie, "),
     ("f = torch.ops.audited.twice; f(x)", ""),
@@ -477,6 +491,10 @@ def writing_ops(build):
      "refused-by-torch", "py:2: register_kernel knows no device 'gpu'. Is cuda meant?"),
     ("torch.library.register_kernel('audited::twice', 'cuda', f)",
      "refused-by-torch", ""),
+    ("torch.library.impl('audited::twice', 'gpu')(f)", "refused-by-torch",
+     "py:2: impl knows no device 'gpu'. Is cuda meant?"),
+    ("torch.library.register_kernel('audited::twice', 'cuda:0', f)",
+     "refused-by-torch", "knows no device 'cuda:0'. Is cuda meant?"),
     ("torch.library.register_autocast('audited::twice', 'gpu', torch.half)",
      "refused-by-torch", "py:2: register_autocast knows no device 'gpu'."),
     ("y = torch.ops.audited.into(x, z)", "calls-no-op",
@@ -669,6 +687,11 @@ def test_the_namespace_in_the_python_of_a_variant(findings, variant):
      "  def inner(self): pass", "layers.py:3: A has inner, which nn.Module has not"),
     ("layers.py", "class A(nn.Module):\n  can_torch_compile = True\n"
      "  def forward(self, x): return x\n  def extra_repr(self): return ''", ""),
+    ("layers.py", "class A(nn.Module):\n  factor: float = 2.0",
+     "layers.py:2: A has factor, which nn.Module has not"),
+    ("layers.py", "class B(nn.Module):\n  def __init__(self): pass\nclass A(B): pass",
+     "layers.py:2: A has a constructor"),
+    ("layers.py", "class _Rows(nn.Module):\n  def __init__(self): pass", ""),
     ("__init__.py", "from ._ops import ops", "no file imports layers.py: the loader")])
 def test_python_of_a_variant(findings, variant, file, code, said):
     path = variant(change=lambda files, metadata: files.update({
@@ -689,6 +712,34 @@ def test_members_of_modules_are_those_of_the_torch_that_is_here():
 def test_a_library_in_a_variant_for_every_machine(findings, variant):
     assert any(f.rule == "variant-machine" and "torch-cpu is for every machine, and "
                "holds" in f.text for f in findings(variant("torch-cpu")))
+
+
+def test_what_a_variant_may_import(findings, variant):
+    code = b"""import triton
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+  import numpy
+from . import layers, _ops
+"""
+    for type, said in [("cuda", []), ("cpu", ["triton"])]:
+        def change(files, metadata, type=type):
+            files |= {"__init__.py": code, "layers.py": b""}
+            metadata["backend"] = {"type": type}
+        found = [f.text for f in findings(variant(change=change))
+                 if f.rule == "variant-imports" and "imports" in f.text]
+        assert [text.split(" imports ")[1].partition(",")[0] for text in found] == said
+
+
+def test_a_digest_of_another_kind(findings, variant):
+    def spell(folder):
+        file = folder / "metadata.json"
+        said = json.loads(file.read_text())
+        said["digest"] = {"algorithm": "sha512", "files": {
+            name: base64.b64encode(hashlib.sha512(
+                (folder / name).read_bytes()).digest()).decode()
+            for name in said["digest"]["files"]}}
+        file.write_text(json.dumps(said))
+    assert not [f for f in findings(variant(after=spell)) if f.rule == "variant-digest"]
 
 
 def test_a_digest_in_hex(findings, variant):

@@ -112,9 +112,10 @@ def _check_digest(subject: Subject, digest, report: Report) -> None:
                    "asks for: nobody can tell whether the files are yours")
         return
     files = digest.get("files") if isinstance(digest, dict) else None
-    if not isinstance(files, dict) or digest.get("algorithm") != "sha256":
+    if not isinstance(files, dict) or digest.get("algorithm") not in (
+            "sha256", "sha512"):
         report.add("variant-digest", FAIL, "the digest of metadata.json is not "
-                   '{"algorithm": "sha256", "files": {...}}')
+                   '{"algorithm": "sha256", "files": {...}}, nor that with sha512')
         return
     there = {name: base64.b64encode(sum).decode() for name, sum in subject.sums.items()
              if name not in ("metadata.json", "metadata.json.sigstore")}
@@ -191,18 +192,24 @@ def _check_backend(subject: Subject, backend: str, report: Report) -> None:
     archs = said.get("archs") if isinstance(said, dict) else None
     code = {f"{m[1]}.{m[2]}" for lib in subject.libraries for a in lib.cuda
             if (m := re.fullmatch(r"\w+_(\d+)(\d[af]?)", a))}
+    ptx = {f"{m[1]}.{m[2]}+PTX" for lib in subject.libraries for a in lib.cuda
+           if (m := re.fullmatch(r"compute_(\d+)(\d[af]?)", a))}
     lacking = [a for a in map(str, archs if isinstance(archs, list) else ())
-               if a.removesuffix("+PTX") not in code]
+               if a not in code | ptx]
     if lacking and code:
         report.add("variant-backend", WARN, "metadata.json lists the archs "
                    f"{join(lacking)}, and the libraries have code for "
-                   f"{join(sorted(code), 9)}")
+                   f"{join(sorted(code), 9)}" + (
+                       f", and PTX for {join(sorted(ptx))}" if ptx and
+                       any("+" in a for a in lacking) else ", and no PTX"
+                       if any("+" in a for a in lacking) else ""))
     major = re.sub(r"\D", "", backend)[:-1]
     other = sorted({n for lib in subject.libraries for n in lib.needed
                     if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", n))
                     and m[1] != major})
     if other:
-        report.add("variant-backend", FAIL, f"says {backend}, and needs {join(other)}")
+        report.add("variant-backend", FAIL, f"says {backend}, which is CUDA "
+                   f"{major}.{backend[-1]}, and needs {join(other)}")
 
 
 def _is_for_gpu(library: Library) -> bool:
@@ -222,6 +229,9 @@ def _check_imports(subject: Subject, report: Report) -> None:
             subject.python.keys():
         report.add("variant-imports", FAIL, "there is no __init__.py, and none in "
                    f"{_package(subject)}/")
+    backend = metadata.get("backend")
+    brought = set() if isinstance(backend, dict) and backend.get("type") == "cpu" \
+        else {"triton"}  # which a torch for a GPU requires
     there = find_modules(subject)
     layers = [n for n in subject.python if re.fullmatch(r"(\w+/)?layers(\.py|/.*)", n)]
     whole = "".join(text for n, text in subject.python.items() if n not in layers)
@@ -247,7 +257,7 @@ def _check_imports(subject: Subject, report: Report) -> None:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module} "
                            "by its name, which finds another one or none: from . "
                            "import")
-            elif module not in {"torch", *admitted, *sys.stdlib_module_names}:
+            elif module not in {"torch", *brought, *admitted, *sys.stdlib_module_names}:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
                            "which is not of the standard library, torch or "
                            "python-depends")
@@ -256,27 +266,44 @@ def _check_imports(subject: Subject, report: Report) -> None:
 def _check_layers(file: str, tree: ast.Module, report: Report) -> None:
     """Warn of a layer with a constructor, or with a member that nn.Module has not: the
     loader puts it into no model."""
-    layers = [n for n in tree.body if isinstance(n, ast.ClassDef) and any(
-        ast.unparse(base) in ("nn.Module", "torch.nn.Module", "Module")
-        for base in n.bases)]
-    for layer in layers:
-        for node in layer.body:
+    classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
+
+    def find_bodies(one: ast.ClassDef, seen: frozenset[str] = frozenset()):
+        """Return the class and what it inherits here, or [] if it is no module."""
+        found, is_module = [one], False
+        for base in map(ast.unparse, one.bases):
+            inner = find_bodies(classes[base], seen | {base}) \
+                if base in classes and base not in seen else []
+            found += inner
+            is_module |= bool(inner) or base in ("nn.Module", "torch.nn.Module",
+                                                 "Module")
+        return found if is_module else []
+
+    for layer in classes.values():
+        if layer.name.startswith("_"):
+            continue
+        for node in [n for one in find_bodies(layer) for n in one.body]:
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 report.add("variant-layer", WARN, f"{file}:{node.lineno}: {layer.name} "
                            "has a constructor, so that kernelize refuses it")
             own = [node.name] if isinstance(node, ast.FunctionDef) else \
                 [t.id for t in node.targets if isinstance(t, ast.Name)] \
-                if isinstance(node, ast.Assign) else []
+                if isinstance(node, ast.Assign) else [ast.unparse(node.target)] \
+                if isinstance(node, ast.AnnAssign) and node.value else []
             for name in own:
-                if not name.startswith("__") and not layer.name.startswith("_") and \
-                        name not in OF_MODULES:
+                if not name.startswith("__") and name not in OF_MODULES:
                     report.add("variant-layer", WARN, f"{file}:{node.lineno}: "
                                f"{layer.name} has {name}, which nn.Module has not, so "
                                "that kernelize refuses it")
 
 
 def _find_imports(tree: ast.AST):
+    typing = {inner for node in ast.walk(tree) if isinstance(node, ast.If) and
+              ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"
+              for top in node.body for inner in ast.walk(top)}
     for node in ast.walk(tree):
+        if node in typing:
+            continue
         if isinstance(node, ast.Import):
             yield from ((a.name.split(".")[0], node.lineno) for a in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

@@ -85,10 +85,10 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
     low = sorted({p for p, a, _ in subject.tags if a == "abi3"
                   and numbers("3." + p[3:]) < numbers(report.python)})
     text = f"the limited API of {report.python}"
+    if low or subject.variant and numbers(report.python) > (3, 9):
+        text += f", for {join(n for n in used if added[n] == least)}"
     if low:
-        newer = join(n for n in used if added[n] == least)
-        report.add("newer-python", WARN,
-                   f"{text}, for {newer}, though the wheel says {low[0]}")
+        report.add("newer-python", WARN, f"{text}, though the wheel says {low[0]}")
     else:
         report.add("python", OK, f"{text}; a free-threaded Python wants a build of its "
                    "own before 3.15")

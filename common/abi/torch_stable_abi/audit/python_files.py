@@ -29,7 +29,7 @@ SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
 UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 # How Python adds to an op that is defined, or tests it.
 ADDING = (r"\b(?:register_(?:fake|autograd|kernel|vmap|autocast|torch_dispatch)|"
-          r"opcheck|impl_abstract)\(\s*[\"'](\w+)::(\w+)")
+          r"opcheck|impl_abstract|impl)\(\s*[\"'](\w+)::(\w+)")
 # Packages that have one name for pip and for Python, and that torch does not require.
 SAME_NAME = {"einops", "numpy", "packaging", "pandas", "psutil", "pydantic", "requests",
              "safetensors", "scipy", "tqdm", "transformers"}
@@ -139,7 +139,10 @@ def _resolve(file: str, found: re.Match, subject: Subject, there: dict[str, bool
              ) -> tuple[list[str], str]:
     """Return the modules that an import runs, and what it asks for in vain, or ""."""
     dots, module = found["dots"] or "", found["module"] or found["plain"] or ""
-    folder = UNPACKED.sub("", file).split("/")[:-len(dots)] if dots else []
+    whole = UNPACKED.sub("", file).split("/")
+    if subject.wheel and len(dots) >= len(whole) > 1:
+        return [], f"{dots}{module}"
+    folder = whole[:-len(dots)] if dots else []
     parts = [part for part in module.split(".") if part]
     package = "/".join(folder if dots else parts[:1])
     parts = [*folder, *parts]
@@ -235,8 +238,11 @@ def check_all(file: str, tree: ast.Module, subject: Subject, report: Report) -> 
     text, folder = subject.python[file], posixpath.dirname(file)
     if re.search(r"__getattr__|(globals|vars|exec|eval)\(|\bimport \*", text):
         return
-    said = next((node.value for node in tree.body if isinstance(node, ast.Assign) and
-                 ast.unparse(node.targets[0]) == "__all__"), None)
+    # __all__ = [...], __all__: list[str] = [...], and __all__ += [...]
+    said = [node.value for node in tree.body
+            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and
+            ast.unparse(node.targets[0] if isinstance(node, ast.Assign)
+                        else node.target) == "__all__"]
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)
              and not isinstance(node.ctx, ast.Load)}
     for node in ast.walk(tree):
@@ -244,7 +250,8 @@ def check_all(file: str, tree: ast.Module, subject: Subject, report: Report) -> 
             bound.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             bound |= {(a.asname or a.name).partition(".")[0] for a in node.names}
-    for one in said.elts if isinstance(said, (ast.List, ast.Tuple)) else []:
+    for one in [e for value in said if isinstance(value, (ast.List, ast.Tuple))
+                for e in value.elts]:
         name = str(one.value) if isinstance(one, ast.Constant) else ""
         if name and name not in bound and not any(
                 other.startswith((f"{folder}/{name}.", f"{folder}/{name}/"))
@@ -275,7 +282,8 @@ def _check_source(file: str, subject: Subject, asked: set[str], report: Report
         return
     check_all(file, tree, subject, report)
     required = {re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0].lower()
-                for line in subject.wheel.metadata.get_all("Requires-Dist", [])}
+                for line in subject.wheel.metadata.get_all("Requires-Dist", [])
+                if not re.search(r";.*\bextra\s*==", line)}
     for node in tree.body:  # one in a function, a try or an if may be done without
         modules = [a.name for a in node.names] if isinstance(node, ast.Import) else \
             [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level \

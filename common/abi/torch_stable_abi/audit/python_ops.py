@@ -94,6 +94,9 @@ def check_uses(subject: Subject, file: str, tree: ast.AST, known: Schemas,
                 slips: dict[str, str], report: Report) -> None:
     wanted = {id(n.value) for n in ast.walk(tree) if isinstance(
         n, (ast.Attribute, ast.Subscript, ast.Assign))}
+    asked = {n.args[1].value for n in ast.walk(tree) if isinstance(n, ast.Call)
+             and ast.unparse(n.func) == "hasattr" and len(n.args) == 2
+             and isinstance(n.args[1], ast.Constant)}
     for use in _find_uses(tree):
         namespace = use.names[0]
         schemas = known.get(namespace, {}).get("".join(use.names[1:2]), [])
@@ -103,7 +106,8 @@ def check_uses(subject: Subject, file: str, tree: ast.AST, known: Schemas,
                        f"{namespace}.{use.names[1]} returns, which is None: "
                        f"{schemas[0]}")
         where = f"{file}:{use.line} uses torch.ops.{namespace}"
-        if fault := _find_fault(use, known):
+        fault = "" if {*use.names[1:3]} & asked else _find_fault(use, known)
+        if fault:  # not if hasattr(torch.ops.one, "name") asks first
             report.add("calls-no-op", WARN, f"{where}.{fault}")
         elif namespace in slips:
             report.add("calls-no-op", WARN, f"{where}, where no library here "
@@ -163,10 +167,24 @@ def check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) ->
                                f"{name} a function {fault}: {text}")
     of_name = {f.name: f for f in functions}
     for node in ast.walk(tree):
+        # register_fake("one::op", function), and register_fake("one::op")(function)
+        inner = node.func if isinstance(node, ast.Call) else None
+        call, given = (inner, node.args) if isinstance(inner, ast.Call) else \
+            (node, node.args[1:]) if isinstance(node, ast.Call) else (None, [])
+        if call and given and call.args and isinstance(call.args[0], ast.Constant) and \
+                ast.unparse(call.func).rpartition(".")[2] in ("register_fake",
+                                                              "impl_abstract"):
+            added = given[0] if isinstance(given[0], ast.Lambda) else \
+                of_name.get(ast.unparse(given[0]))
+            for text in _find_schemas(str(call.args[0].value), known) if added else []:
+                if fault := _find_misfit_of(added.args, text):
+                    report.add("calls-no-op", WARN, f"{file}:{added.lineno} adds to "
+                               f"{call.args[0].value} a function {fault}: {text}")
         if isinstance(node, ast.Call) and len(node.args) > 1 and \
                 isinstance(node.args[0], ast.Constant):
             what = ast.unparse(node.func).rpartition(".")[2]
-            if what in ("register_kernel", "register_autocast"):
+            if what in ("register_kernel", "register_autocast") or \
+                    what == "impl" and "::" in str(node.args[0].value):
                 _check_devices(file, node, what, report)
             if what == "register_autograd":
                 for text in _find_schemas(str(node.args[0].value), known):
@@ -176,10 +194,12 @@ def check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) ->
 def _check_devices(file: str, node: ast.Call, what: str, report: Report) -> None:
     given = node.args[1]
     for one in given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]:
-        if isinstance(one, ast.Constant) and one.value in NO_DEVICES:
+        device = str(one.value) if isinstance(one, ast.Constant) else ""
+        numbered = re.fullmatch(r"(\w+):\d+", device)
+        meant = NO_DEVICES.get(device) or (numbered[1] if numbered else "")
+        if meant:
             report.add("refused-by-torch", FAIL, f"{file}:{node.lineno}: "
-                       f"{what} knows no device {one.value!r}. Is "
-                       f"{NO_DEVICES[one.value]} meant?")
+                       f"{what} knows no device {device!r}. Is {meant} meant?")
 
 
 def _check_gradient(file: str, node: ast.Call, text: str,

@@ -63,6 +63,14 @@ class Subject:
         return self.wheel.tags if self.wheel else []
 
     @property
+    def algorithm(self) -> str:
+        """Return the one of the digest in metadata.json, of which the loader takes
+        two."""
+        digest = self.metadata.get("digest") if isinstance(self.metadata, dict) else 0
+        said = digest.get("algorithm") if isinstance(digest, dict) else 0
+        return "sha512" if said == "sha512" else "sha256"
+
+    @property
     def id(self) -> str:
         """Return the id that metadata.json gives the package, or ""."""
         found = self.metadata.get("id") if isinstance(self.metadata, dict) else ""
@@ -129,11 +137,11 @@ def _add_file(subject: Subject, name: str, path: Path) -> None:
             r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
             r"([A-Za-z_]\w*)", text))
     with open(path, "rb") as file:
-        subject.sums[name] = _sum(file.read)
+        subject.sums[name] = _sum(file.read, subject.algorithm)
 
 
-def _sum(read: Callable[[int], bytes]) -> bytes:
-    digest = hashlib.sha256()
+def _sum(read: Callable[[int], bytes], algorithm: str = "sha256") -> bytes:
+    digest = hashlib.new(algorithm)
     while block := read(2**20):
         digest.update(block)
     return digest.digest()

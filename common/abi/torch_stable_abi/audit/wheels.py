@@ -15,6 +15,11 @@ OLDER_NAMES = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12",
                "manylinux2014": "manylinux_2_17"}
 # Folders of a project that belong in no wheel.
 COMMON_NAMES = {"tests", "test", "docs", "examples", "benchmarks", "scripts", "build"}
+# Fields, and the Metadata-Version that brought them. (License-File was written long
+# before it was of 2.4.)
+NEWER_FIELDS = {"Description-Content-Type": "2.1", "Provides-Extra": "2.1",
+                "Dynamic": "2.2", "License-Expression": "2.4", "Import-Name": "2.5",
+                "Import-Namespace": "2.5"}
 FUTURE = "2.99"  # stands for each minor version to come
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
@@ -100,11 +105,12 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     elif set(says) != tags:
         report.add("wheel-metadata", WARN, f"its file WHEEL says {join(says)}, "
                    f"and its name {join(sorted(tags))}")
-    if wheel.metadata["License-Expression"] and \
-            numbers(wheel.metadata["Metadata-Version"] or "0") < (2, 4):
-        report.add("wheel-metadata", WARN, "METADATA has License-Expression, which "
-                   "Metadata-Version 2.4 brought, and says "
-                   f"{wheel.metadata['Metadata-Version']}: an index may refuse it")
+    for key, since in NEWER_FIELDS.items():
+        if wheel.metadata[key] and \
+                numbers(wheel.metadata["Metadata-Version"] or "0") < numbers(since):
+            report.add("wheel-metadata", WARN, f"METADATA has {key}, which "
+                       f"Metadata-Version {since} brought, and says "
+                       f"{wheel.metadata['Metadata-Version']}: an index may refuse it")
     tops = {name.partition("/")[0] for name in subject.sums if "/" in name}
     for top in sorted(tops & COMMON_NAMES - {wheel.name}):
         report.add("wheel-metadata", WARN, f"has a package {top}, as other wheels have:"
@@ -165,7 +171,9 @@ def _check_record(subject: Subject, wheel: Wheel, report: Report) -> None:
 def _check_cuda(subject: Subject, wheel: Wheel, report: Report) -> None:
     """Compare the CUDA of the packages that it requires with that of its libraries."""
     needed = {m[1]: m[0] for lib in subject.libraries for name in lib.needed
-              if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", name))}
+              if (m := re.fullmatch(
+                  r"lib(?:cudart|cublas|cublasLt|nvrtc|nvJitLink)\.so\.(\d+).*",
+                  name))}
     for text in wheel.metadata.get_all("Requires-Dist", []):
         found = re.match(r"(nvidia-[\w-]+-cu(\d+))(?!.*\bextra\b)", text)
         if found and needed and found[2] not in needed:
