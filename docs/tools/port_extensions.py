@@ -29,14 +29,16 @@ from torch_stable_abi.port import porting, report  # noqa: E402
 
 RESULT = ROOT / "docs/results/port.json"
 COMMUNITY = "kernels-community"
-# torchvision's history is read from the fork of one who ported it, which is smaller.
+# torchvision's history is read from adabeyta's fork, who ported it: it is smaller.
 # A name, a clone, the commit and the folder; then the commit of the finished port, and
 # files of it that have another name there.
 EXTENSIONS = (
     ("causal-conv1d", "causal-conv1d", "0d2252d", "csrc"),
+    ("detectron2", "detectron2", "02b5c4e", "detectron2/layers/csrc"),
     ("fast-hadamard-transform", "fast-hadamard-transform", "e7706fa", "csrc"),
     ("mamba, selective_scan", "mamba", "e9594ce", "csrc"),
     ("pyg-lib", "pyg-lib", "764e3a49", "pyg_lib/csrc"),
+    ("pytorch3d", "pytorch3d", "9381c40", "pytorch3d/csrc"),
     ("pytorch_cluster", "pytorch_cluster", "3d1d9e3", "csrc"),
     ("pytorch_scatter", "pytorch_scatter", "648dda3", "csrc"),
     ("SageAttention", "SageAttention", "d1a57a5", "csrc"),
