@@ -180,6 +180,12 @@ def test_a_template_of_ours(audit):
 # --- what is no library -------------------------------------------------------------
 
 
+def test_a_folder_of_wheels(findings, tmp_path):
+    (tmp_path / "one-1.0-py3-none-any.whl").touch()
+    with pytest.raises(CannotRun, match=r"name its wheels, as by .*/\*\.whl"):
+        findings(tmp_path)
+
+
 @pytest.mark.parametrize("content, said", [
     (b"INPUT(-lone)\n", "is no ELF file but text, 'INPUT.-lone"),
     (b"MZ" + bytes(99), "is a library of Windows"),

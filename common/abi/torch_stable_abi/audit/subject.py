@@ -165,7 +165,9 @@ def _open_folder(path: Path) -> Subject:
         name = str(file.relative_to(path))
         _add_file(subject, name, file)
     if not (subject.libraries or subject.foreign or subject.damaged or subject.variant):
-        raise CannotRun(f"{path} holds no library: no file that ends in .so")
+        wheels = any(file.suffix == ".whl" for file in files)
+        raise CannotRun(f"{path} holds no library: no file that ends in .so" + (
+            f"; name its wheels, as by {path}/*.whl" if wheels else ""))
     return subject
 
 
