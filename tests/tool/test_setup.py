@@ -98,6 +98,10 @@ def test_changed_requirements_do_not_fetch_torch_again(tmp_path):
         assert (tmp_path / ".venv/torch-root").read_text() == f"{site}/torch\n"
     # Nor could be fetched what it needs: only what may need that tries again.
     (tmp_path / ".venv/ready").write_text("other requirements")
+    for word in ("list", "py"):  # so that they are commands
+        (tmp_path / f"common/learn/commands/{word}.py").parent.mkdir(
+            parents=True, exist_ok=True)
+        (tmp_path / f"common/learn/commands/{word}.py").touch()
     without = {"HOME": str(tmp_path), "PIP_NO_INDEX": "1",
                "PATH": f"{sys.base_prefix}/bin:{os.defpath}"}  # no torch of a .venv
     for word, tries in (("list", "torch goes on"), ("py", "Installing what"),
