@@ -167,19 +167,8 @@ def check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) ->
                                f"{name} a function {fault}: {text}")
     of_name = {f.name: f for f in functions}
     for node in ast.walk(tree):
-        # register_fake("one::op", function), and register_fake("one::op")(function)
-        inner = node.func if isinstance(node, ast.Call) else None
-        call, given = (inner, node.args) if isinstance(inner, ast.Call) else \
-            (node, node.args[1:]) if isinstance(node, ast.Call) else (None, [])
-        if call and given and call.args and isinstance(call.args[0], ast.Constant) and \
-                ast.unparse(call.func).rpartition(".")[2] in ("register_fake",
-                                                              "impl_abstract"):
-            added = given[0] if isinstance(given[0], ast.Lambda) else \
-                of_name.get(ast.unparse(given[0]))
-            for text in _find_schemas(str(call.args[0].value), known) if added else []:
-                if fault := _find_misfit_of(added.args, text):
-                    report.add("calls-no-op", WARN, f"{file}:{added.lineno} adds to "
-                               f"{call.args[0].value} a function {fault}: {text}")
+        if isinstance(node, ast.Call):
+            _check_fake(file, node, of_name, known, report)
         if isinstance(node, ast.Call) and len(node.args) > 1 and \
                 isinstance(node.args[0], ast.Constant):
             what = ast.unparse(node.func).rpartition(".")[2]
@@ -189,6 +178,25 @@ def check_functions(file: str, tree: ast.AST, known: Schemas, report: Report) ->
             if what == "register_autograd":
                 for text in _find_schemas(str(node.args[0].value), known):
                     _check_gradient(file, node, text, of_name, report)
+
+
+def _check_fake(file: str, node: ast.Call, of_name: dict[str, ast.FunctionDef],
+                known: Schemas, report: Report) -> None:
+    """Check the function of register_fake("one::op", function), and that of
+    register_fake("one::op")(function)."""
+    call, rest = (node.func, node.args) if isinstance(node.func, ast.Call) else \
+        (node, node.args[1:])
+    if not (rest and call.args and isinstance(call.args[0], ast.Constant)) or \
+            ast.unparse(call.func).rpartition(".")[2] not in (
+                "register_fake", "impl_abstract"):
+        return
+    added = rest[0] if isinstance(rest[0], ast.Lambda) else \
+        of_name.get(ast.unparse(rest[0]))
+    name = str(call.args[0].value)
+    for text in _find_schemas(name, known) if added else []:
+        if added and (fault := _find_misfit_of(added.args, text)):
+            report.add("calls-no-op", WARN, f"{file}:{added.lineno} adds to {name} a "
+                       f"function {fault}: {text}")
 
 
 def _check_devices(file: str, node: ast.Call, what: str, report: Report) -> None:
