@@ -81,7 +81,7 @@ SILENT = ["gelu", "kept"]  # libtorch's own, and what is not lost
 CRASHES = {"backward", "zeros_one_slot", "zeros_vector", "sum_three", "unowned",
            "twice", "cumulated", "square", "behind", "vector_of_one", "vector_of_two"}
 # What is held when the program ends, though its end may destroy what holds it.
-HELD = ["cached", "cached_by_thread", "marked"]
+HELD = ["cached", "cached_by_thread", "marked", "shared"]
 
 
 def compiled(folder, source, name, *options):

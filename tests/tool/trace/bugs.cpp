@@ -4,6 +4,8 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <sys/mman.h>
+
 #include <optional>
 #include <string>
 #include <thread>
@@ -321,6 +323,20 @@ Tensor cached(const Tensor& x) {
   }
   return x;
 }
+// In memory that processes share.
+Tensor shared(const Tensor& x) {
+  static auto* const handles = static_cast<AtenTensorHandle*>(mmap(
+      nullptr,
+      4096,
+      PROT_READ | PROT_WRITE,
+      MAP_SHARED | MAP_ANONYMOUS,
+      -1,
+      0));
+  if (*handles == nullptr) {
+    *handles = new_handle(x);
+  }
+  return x;
+}
 // By threads that work when the process ends.
 Tensor working(const Tensor& x) {
   std::thread([handle = new_handle(x)] {
@@ -394,6 +410,7 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("as_list(Tensor x) -> Tensor");
   m.def("small(Tensor x) -> Tensor");
   m.def("cached(Tensor x) -> Tensor");
+  m.def("shared(Tensor x) -> Tensor");
   m.def("working(Tensor x) -> Tensor");
   m.def("cached_by_thread(Tensor x) -> Tensor");
   m.def("marked(Tensor x) -> Tensor");
@@ -433,6 +450,7 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("as_list", &as_list);
   m.impl("small", TORCH_BOX(&small));
   m.impl("cached", TORCH_BOX(&cached));
+  m.impl("shared", TORCH_BOX(&shared));
   m.impl("working", TORCH_BOX(&working));
   m.impl("cached_by_thread", TORCH_BOX(&cached_by_thread));
   m.impl("marked", TORCH_BOX(&marked));

@@ -27,6 +27,7 @@ struct Region {
 // Added to what the tracer notes, so that it is taken for no address.
 constexpr uint64_t kHidden = uint64_t{1} << 62;
 constexpr uint64_t kLargest = uint64_t{1} << 30; // that is looked through
+constexpr uint64_t kArena = uint64_t{64} << 20;
 
 uint64_t word(uint64_t address) {
   return *reinterpret_cast<const uint64_t*>(address);
@@ -181,9 +182,17 @@ void read_regions(
         region.end - region.begin > kLargest) {
       continue;
     }
-    // Arenas of malloc begin at multiples of 64 MiB.
-    const bool arena = name[0] == 0 && region.begin % (64 << 20) == 0;
-    if (std::strcmp(name, "[heap]") == 0 || arena) {
+    // An arena of malloc begins at a multiple of kArena, and is no larger. What
+    // a heap has grown by since a fork is a region of its own.
+    const bool of_program = std::strcmp(name, "[heap]") == 0;
+    const bool arena = name[0] == 0 && region.begin % kArena == 0;
+    const bool grown = !heaps.empty() && heaps.back().end == region.begin &&
+        (of_program ||
+         (name[0] == 0 && heaps.back().begin % kArena == 0 &&
+          region.begin - heaps.back().begin < kArena));
+    if (grown) {
+      heaps.back().end = region.end;
+    } else if (of_program || arena) {
       heaps.push_back(region);
     } else {
       roots.push_back(region);
