@@ -63,7 +63,7 @@ def test_inf_and_nan(activation, device, name, dtype):
 
 @EACH_DTYPE
 def test_a_threshold_is_a_float(activation, device, dtype):
-    """What equals it in float is not above it, as PyTorch has it."""
+    """A value that equals the threshold in float is not above it, as in PyTorch."""
     x = torch.full((1, 80), 0.1).to(device, dtype)
     kept = x[:, :40].float() > torch.tensor(0.1)
     got = torch.empty_like(x[:, :40])

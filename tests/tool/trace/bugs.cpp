@@ -323,7 +323,7 @@ Tensor cached(const Tensor& x) {
   }
   return x;
 }
-// In memory that processes share.
+// A handle lies in memory that processes share.
 Tensor shared(const Tensor& x) {
   static auto* const handles = static_cast<AtenTensorHandle*>(mmap(
       nullptr,
@@ -337,7 +337,7 @@ Tensor shared(const Tensor& x) {
   }
   return x;
 }
-// By threads that work when the process ends.
+// Two threads have handles, and still work when the process ends.
 Tensor working(const Tensor& x) {
   std::thread([handle = new_handle(x)] {
     for (volatile bool on = true; on;) {

@@ -30,7 +30,8 @@ AOTITorchError call(
 // is left.
 Kernel wrap(const std::string& op, Kernel kernel);
 
-// Behind the arguments, slot i of a kernel's stack is filled with kNothing + i.
+// The tracer fills slot i of a kernel's stack, behind the arguments, with
+// kNothing + i.
 constexpr StableIValue kNothing = 0xfeedfacefeed0000;
 constexpr size_t kMostSlots = 4096;
 

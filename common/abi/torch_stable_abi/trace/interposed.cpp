@@ -41,7 +41,7 @@ constexpr Kind kind_of() {
                                                   : Kind::kGuard;
 }
 
-// Whether a handle is one of three kinds that no function takes for each other.
+// Returns whether no function takes this kind of handle for another one.
 bool is_plain(Kind kind) {
   return kind == Kind::kTensor || kind == Kind::kString || kind == Kind::kList;
 }

@@ -174,7 +174,7 @@ void read_regions(
     if (thread_stack && !found && !all) {
       roots.push_back(region);
     }
-    // Of /dev, memory that processes share is memory, and the rest devices.
+    // Processes share memory by two names in /dev. Its other files are devices.
     const bool device = std::strstr(name, "/dev/") &&
         !std::strstr(name, "/dev/zero") && !std::strstr(name, "/dev/shm/");
     if (tracer || thread_stack || std::strncmp(mode, "rw", 2) != 0 ||
