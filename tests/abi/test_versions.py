@@ -144,3 +144,10 @@ def test_a_list_of_sums_that_was_cut_off_is_not_trusted(tmp_path, monkeypatch):
     (tmp_path / "2.99.0").mkdir()
     (tmp_path / "2.99.0/sums.json").write_text('{"torch/lib/libtorch_cpu.so": ["sh')
     assert not runtimes.whole("2.99.0")
+
+
+def test_libraries_of_the_users_are_found_behind_libtorch(monkeypatch):
+    from torch_stable_abi.libtorch import extension
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/of/mine")
+    paths = extension.make_environment(runtimes.installed())["LD_LIBRARY_PATH"]
+    assert paths == f"{runtimes.root(runtimes.installed())}/lib:/of/mine"

@@ -127,6 +127,13 @@ def test_a_file_that_an_editor_takes_away_again(tmp_path, monkeypatch):
     assert list(checking._sums(tmp_path, ROOT / "workbook")) == [""]
 
 
+def test_a_report_with_a_check_outside_of_a_case(tmp_path):
+    from learn.checking.report import read
+    file = tmp_path / "report.xml"
+    file.write_text('<doctest><TestSuite><Expression success="false"></Expression>')
+    assert not read(file)
+
+
 def test_the_command_that_is_told_can_be_run(workbook, tmp_path):
     chapter = find_chapter("00")
     mine = tmp_path / "my own"

@@ -181,6 +181,13 @@ def test_what_is_held_to_the_end(op, programs, trace):
 
 
 @pytest.mark.full
+def test_few_files_may_be_open(programs, trace):
+    done = trace("--summary", "--", "sh", "-c", 'ulimit -n 60; exec "$0" "$@"',
+                 programs / "caller", programs / "libwrong.so", "bugs::ignored")
+    assert "argument 1 of bugs::ignored: never released" in done.stderr, done
+
+
+@pytest.mark.full
 def test_threads_that_work_at_the_end(programs, trace):
     done = trace("--summary", "--", programs / "caller", programs / "libwrong.so",
                  "bugs::working")

@@ -342,6 +342,11 @@ def test_a_step_that_is_given_says_so(tool, checkout):
     assert done.returncode == 2 and "NN.k names one step" in done.stderr
 
 
+def test_a_result_of_all_benchmarks_is_no_one_file(tool, tmp_path):
+    done = tool("bench", "--json", tmp_path / "all.json")
+    assert done.returncode == 2 and "--json is for one chapter" in done.stderr
+
+
 def test_folders_of_the_tool_are_no_packages():
     assert [find_objection(name) for name in ("learn", "testing")] == [None, None]
 

@@ -197,12 +197,11 @@ def _check_backend(subject: Subject, backend: str, report: Report) -> None:
     lacking = [a for a in map(str, archs if isinstance(archs, list) else ())
                if a not in code | ptx]
     if lacking and code:
+        found = f", and PTX for {join(sorted(ptx))}" if ptx else ", and no PTX"
         report.add("variant-backend", WARN, "metadata.json lists the archs "
                    f"{join(lacking)}, and the libraries have code for "
                    f"{join(sorted(code), 9)}" + (
-                       f", and PTX for {join(sorted(ptx))}" if ptx and
-                       any("+" in a for a in lacking) else ", and no PTX"
-                       if any("+" in a for a in lacking) else ""))
+                       found if any("+" in a for a in lacking) else ""))
     major = re.sub(r"\D", "", backend)[:-1]
     other = sorted({n for lib in subject.libraries for n in lib.needed
                     if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", n))

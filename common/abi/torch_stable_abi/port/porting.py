@@ -27,13 +27,13 @@ def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
                 source, known = reader.read(path)
                 rewriter = Rewriter(source, known)
                 new = rewriter.rewrite()
-            except (RecursionError, CannotRun) as error:
-                if isinstance(error, CannotRun) and path in map(Path, given):
+            except RecursionError:
+                files.append(_unread(path, "its code is nested too deep"))
+                continue
+            except CannotRun as error:
+                if path in map(Path, given):  # not one file of a folder
                     raise
-                text = _decode(path.read_bytes())
-                files.append(Ported(path, text, text, [Finding(
-                    1, UNKNOWN, path.name, None, str(error) if isinstance(
-                        error, CannotRun) else "its code is nested too deep")]))
+                files.append(_unread(path, str(error)))
                 continue
             sources.append(source)
             files.append(Ported(path, _decode(source.text), new, rewriter.findings,
@@ -43,6 +43,12 @@ def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
             text = path.read_text(errors="replace")
             files.append(Ported(path, text, text, found))
     return files, draft_registrations(sources)
+
+
+def _unread(path: Path, why: str) -> Ported:
+    """Return a source as it is, with a finding that says why."""
+    text = _decode(path.read_bytes())
+    return Ported(path, text, text, [Finding(1, UNKNOWN, path.name, None, why)])
 
 
 def _decode(text: bytes) -> str:

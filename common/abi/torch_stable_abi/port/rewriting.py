@@ -432,12 +432,14 @@ class Rewriter:
                        "such a value fails. Pass what it is made of, or keep the op "
                        "unstable")
 
-    def _is_row(self, node: Node) -> bool:
-        """Return whether a node is x[i] or x[i][j] of a tensor x."""
+    def _is_view(self, node: Node) -> bool:
+        """Return whether a node is x[i], x[i][j] or x.select(0, i) of a tensor x."""
+        if node.type == "call_expression":
+            return self.known.kind_of(node) == types.TENSOR
         tensor = field(node, "argument") \
             if node.type == "subscript_expression" else None
         return tensor is not None and (
-            self.known.kind_of(tensor) == types.TENSOR or self._is_row(tensor))
+            self.known.kind_of(tensor) == types.TENSOR or self._is_view(tensor))
 
     def _look_at_operator(self, node: Node) -> None:
         operands = [field(node, name) for name in ("left", "right", "argument")]
@@ -446,9 +448,7 @@ class Rewriter:
             if operator is None:
                 return
             if self.source.text_of(operator) == "=":
-                if left is not None and (self._is_row(left) or left.type ==
-                                         "call_expression" and
-                                         self.known.kind_of(left) == types.TENSOR):
+                if left is not None and self._is_view(left):
                     self._name(node, YOURS, "ATen copies into the tensor on the left. "
                                "Here it does nothing: torch::stable::copy_ of a "
                                "variable that holds the view")

@@ -95,10 +95,9 @@ Report& report() {
     if (const char* path = std::getenv("WORKBOOK_TRACE_OUTPUT")) {
       made->file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     } else { // the program may put another in its place
-      for (const int least : {100, 3}) { // ulimit -n may be low
-        made->file = made->file < 0
-            ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least)
-            : made->file;
+      made->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+      if (made->file < 0) { // ulimit -n is low
+        made->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
       }
     }
     if (const char* path = std::getenv("WORKBOOK_TRACE_JSON")) {
