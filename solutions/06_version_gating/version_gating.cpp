@@ -40,6 +40,10 @@ Tensor count(const std::vector<int64_t>& sizes) {
 }
 
 int64_t stream(int64_t device) {
+  STD_TORCH_CHECK(
+      device >= 0 && device <= INT32_MAX,
+      "device must be an index of a device, got ",
+      device);
   return reinterpret_cast<int64_t>(
       current_stream(static_cast<int32_t>(device)));
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -381,10 +382,10 @@ AOTITorchError call(
 namespace {
 
 struct Registration {
-  const Op* op = nullptr;
   std::string name;
   std::string library;
   Kernel kernel = nullptr;
+  std::atomic<const Op*> op = nullptr; // set by the first call, in any thread
 };
 
 constexpr size_t kKernels = 4096;
@@ -545,14 +546,14 @@ void look_at_kernel_returns(
 
 // What failed in the kernel, which returns as if nothing had.
 void look_at_ignored_failure(const Registration& registration) {
+  const Op& op = *registration.op;
   const std::string reason = failed.reason;
   report_finding(
       {Class::kNote,
        "ignored-failure",
-       std::string(failed.function) + " failed in " + registration.op->name +
-           " (" + registration.library +
-           "), and the kernel returned all the same",
-       registration.op->name,
+       std::string(failed.function) + " failed in " + op.name + " (" +
+           registration.library + "), and the kernel returned all the same",
+       op.name,
        -1,
        reason.empty() ? "" : ": " + reason});
 }
@@ -578,10 +579,11 @@ void run(
   }
   count_shim();
   count_kernel();
-  if (registration.op == nullptr || registration.op->schema.empty()) {
-    registration.op = op_of(registration.name);
+  const Op* found = registration.op;
+  if (found == nullptr || found->schema.empty()) {
+    registration.op = found = op_of(registration.name);
   }
-  const Op& op = *registration.op;
+  const Op& op = *found;
   const bool known = op.arguments.size() == arguments &&
       op.returns.size() == returns && !op.schema.empty();
   std::optional<Stack> own;
@@ -654,8 +656,10 @@ Kernel wrap(const std::string& op, Kernel kernel) {
          "only the first " + std::to_string(kKernels) + " kernels are traced"});
     return kernel;
   }
-  registrations[size] = {
-      nullptr, op, library_of(reinterpret_cast<const void*>(kernel)), kernel};
+  registrations[size].name = op;
+  registrations[size].library =
+      library_of(reinterpret_cast<const void*>(kernel));
+  registrations[size].kernel = kernel;
   return trampolines[size++];
 }
 
