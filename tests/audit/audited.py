@@ -30,7 +30,6 @@ FAULTS = {  # what is said: the code, and options; None: not linked to libtorch
         DELETE, f"-Wl,--no-as-needed,{torch_root()}/lib/libtorch_python.so"),
     "a CPU build of torch refuses it": (DELETE.replace(
         "torch_delete_list", "torch_c10_cuda_free_error_msg"),),
-    "an executable stack": ("int f;", "-Wl,-z,execstack"),
     "gnu-unique symbol": (
         "template <class T> struct S { static T x; }; template <class T> T S<T>::x;"
         "int* f() { return &S<int>::x; }",),
@@ -60,7 +59,7 @@ FAULTS = {  # what is said: the code, and options; None: not linked to libtorch
         "int f;", "-Wl,-rpath,lib"),
     "FAIL instrumented was built with a sanitizer: it needs libasan": (
         "int f;", "-fsanitize=address"),
-    "warn instrumented was built with --coverage": (
+    "warn instrumented was built with --coverage or to be profiled: each process": (
         "int f() { return 1; }", "--coverage"),
     "warn fast-math was linked with -ffast-math": (  # as GCC 12 links crtfastmath.o
         'extern "C" { __attribute__((constructor)) static void set_fast_math() {} }',),
@@ -69,5 +68,7 @@ FAULTS = {  # what is said: the code, and options; None: not linked to libtorch
         "{ return gamma(x) + 1; }", "-fno-builtin"),
     "warn rpath RPATH '' is sought in the current folder": (
         "int f;", "-Wl,-rpath,:$ORIGIN"),
+    "(an .S file without .note.GNU-stack, or a nested function": (
+        "int f;", "-Wl,-z,execstack"),
     "21 C++ symbols": (" ".join(f"void f{n}() {{}}" for n in range(21)),),
 }

@@ -87,6 +87,33 @@ def test_a_fault(findings, build, said):
     assert said in str([f"{f.level} {f.rule} {f.text}" for f in found]), found
 
 
+@pytest.mark.parametrize("option, said", [
+    ("-fprofile-arcs", "warn was built with --coverage"),
+    ("-fprofile-instr-generate", "warn was built with --coverage"),
+    ("-fprofile-generate", "warn was built with --coverage"),
+    ("-fsanitize=undefined", "FAIL was built with a sanitizer: it needs __ubsan_"),
+    ("-fsanitize=address", "FAIL was built with a sanitizer: it needs __asan_"),
+    ("-fsanitize=thread", "FAIL was built with a sanitizer: it needs __tsan_"),
+    ("-fPIC", "")])
+def test_what_clang_was_asked_for(findings, build, option, said):
+    found = [f"{f.level} {f.text}" for f in findings(build(
+        "int f(int* x) { return *x + 1; }", option, by="clang++"))
+        if f.rule == "instrumented"]
+    assert said in str(found) and len(found) == bool(said)
+
+
+def test_a_library_without_cpp_needs_no_libstdcxx(findings, build, tmp_path):
+    (tmp_path / "one.c").write_text(
+        "int torch_delete_list(void*); int call() { return torch_delete_list(0); }")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "one.so",
+                    tmp_path / "one.c"], check=True)
+    linked_in = build("#include <stdexcept>\n" + SHIM % (
+        "", "torch_delete_list", 1, "torch_delete_list") +
+        'void f() { throw std::runtime_error("one"); }', "-static-libstdc++")
+    for library, there in [(tmp_path / "one.so", False), (linked_in, True)]:
+        assert there == ("no-libstdcxx" in {f.rule for f in findings(library)})
+
+
 def test_a_library_that_is_needed_by_its_place_or_is_pythons(findings, build, tmp_path):
     for name, rule in [("libhelp.so", "needs-a-place"),
                        ("libpython3.11.so.1.0", "private-python")]:

@@ -98,7 +98,19 @@ def test_accepted_findings(workbook, noted, tmp_path):
         config.write_text(accept(rule="gnu-unique", reason="So.", **fields))
         done = workbook(*words, "--config", config)
         assert done.returncode == 1
-        assert ("accepted, and not found: gnu-u" in done.stdout) == needless
+        assert ("accepted, and not found: gnu-unique in * that says '2 gnu-unique'" in
+                " ".join(done.stdout.split())) == needless
+
+
+def test_a_file_that_is_accepted_by_its_path_from_the_config(workbook, noted, tmp_path):
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    (dist / "one.so").write_bytes(noted.read_bytes())
+    config = tmp_path / "pyproject.toml"
+    for files, status in [("dist/*", 0), ("wheels/*", 1)]:
+        config.write_text(accept(rule="gnu-unique", reason="So.", files=files))
+        assert workbook("audit", dist / "one.so", "--fail-on", "warn", "--config",
+                        config).returncode == status
 
 
 @pytest.mark.parametrize("text, said", [

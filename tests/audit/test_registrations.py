@@ -70,6 +70,13 @@ def test_what_compilers_make_of_it(build, read, by, options):
     assert +found.opened == {"many": 1} and not found.macros
 
 
+def test_a_block_that_a_compiler_keeps_and_inlines(findings, build):
+    found = findings(build(MANY, "-O2", "-fkeep-static-functions", by="g++"))
+    assert not [f for f in found if f.rule == "defined-twice"]
+    assert "4 ops in torch.ops.many, torch.ops.other" in [
+        f.text for f in found if f.rule == "defines"]
+
+
 @pytest.mark.parametrize("options", ["-O0", "-O2", "-Os"])
 def test_a_stripped_library(build, read, options):
     found = read(build(MANY, options, "-s", linked=False))

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import shutil
+import sys
 import zipfile
 
 import pytest
@@ -23,6 +24,7 @@ def test_a_wheel(audit, stable, wheel):
 @pytest.mark.parametrize("change, said", [
     ({"requires": "torch>=2.9"}, "FAIL requires torch>=2.9, but the libraries"),
     ({"requires": "torch"}, "warn requires torch of any version"),
+    ({"requires": "torch>=2.4,<2.6"}, "FAIL requires torch<2.6,>=2.4, but the librar"),
     ({"requires": "torch==2.13.*"}, "load on 2.10, 2.11, 2.12, 2.14, 2.15 too"),
     ({"requires": "numpy"}, "does not require torch"),
     ({"tags": "py3-none-manylinux_2_5_x86_64"}, "FAIL says manylinux_2_5_x86_64"),
@@ -48,6 +50,24 @@ def test_a_wheel_says_abi3(audit, build, wheel):
         library = build(*FAULTS[fault])
         path = wheel(library, "cp310-abi3-linux_x86_64")
         assert said in str(audit(path)["Python"])
+
+
+@pytest.mark.parametrize("end, level", [
+    ("cpython-311-x86_64-linux-gnu", ""), ("cpython-311-aarch64-linux-gnu", "FAIL"),
+    ("cpython-311-x86_64-linux-musl", "FAIL"), ("cpython-311-x86_64-linux", "FAIL")])
+def test_a_module_for_another_machine_by_its_name(findings, module, wheel, end, level):
+    path = wheel(module, "cp311-cp311-manylinux_2_40_x86_64", name=f"two.{end}.so")
+    assert [f.level for f in findings(path) if f.rule == "one-python-by-name"] == [
+        level] * bool(level)
+
+
+@pytest.mark.parametrize("tag, said", [
+    ("cp313-cp313t", "though the wheel says cp313t"), ("cp313-cp313", ""),
+    ("cp315-cp315t", "")])
+def test_the_limited_api_without_the_gil(findings, module, wheel, tag, said):
+    path = wheel(module, f"{tag}-manylinux_2_40_x86_64", name="two.abi3.so")
+    found = [f.text for f in findings(path) if f.rule == "newer-python"]
+    assert said in str(found) and len(found) == bool(said)
 
 
 @pytest.mark.parametrize("tag", ["cp310-abi3", "py3-none"])
@@ -86,9 +106,29 @@ def test_a_requirement_in_any_spelling(findings, stable, wheel, requires):
     ("torch>>2.10", "FAIL requires 'torch>>2.10', which pip cannot read"),
     ("torch @ https://example.org/torch.whl", "note requires torch from https://exam"),
     ('torch>=2.10; extra == "gpu"', "does not require torch"),
+    ('torch>=2.10; platform_system == "linux"', "warn does not require torch in its "
+     'metadata, since platform_system == "linux" does not hold'),
+    ('torch>=2.8; python_version < "3.12"\ntorch>=2.10; python_version >= "3.12"',
+     "FAIL requires torch>=2.8 on Python 3.10, 3.11, but the libraries need 2.10"),
+    ('torch>=2.10; python_version >= "3.12"', "warn does not require torch on Python "
+     '3.10, 3.11, since python_version >= "3.12" does not hold; the libraries need 2.'),
     ("torch-geometric>=2", "does not require torch")])
 def test_a_requirement_that_is_odd(audit, stable, wheel, requires, said):
     assert said in str(audit(wheel(stable, requires=requires))["wheel"])
+
+
+@pytest.mark.parametrize("tag, python", [
+    ("cp312-cp312", ""), ("cp312-abi3", ""),
+    ("py3-none", "Requires-Python: >=3.12\n")])
+def test_a_requirement_for_pythons_that_the_wheel_is_not_for(findings, stable, wheel,
+                                                             tag, python):
+    requires = "\n".join(f"torch>={version}; python_version {which} '3.12'"
+                         for version, which in [("2.8", "<"), ("2.10", ">=")])
+    found, = [f for f in findings(wheel(
+        stable, tags=f"{tag}-manylinux_2_40_x86_64", requires=requires,
+        metadata=f"Name: one\nVersion: 1.0\n{python}"))
+        if f.rule == "torch-requirement"]
+    assert (found.level, found.text) == ("ok", "requires torch>=2.10")
 
 
 WRONG = {  # what is said: what makes it so
@@ -99,7 +139,10 @@ WRONG = {  # what is said: what makes it so
     "FAIL has no .dist-info": {"change": lambda files: [
         files.pop(n) for n in list(files) if ".dist-info/" in n]},
     "FAIL its .dist-info says two 1.0": {"folder": "two-1.0.dist-info"},
-    "FAIL METADATA says one 1.1": {"metadata": "Name: one\nVersion: 1.1\n"},
+    "FAIL METADATA says one 1.1, and the file's name one 1.0: pip refuses it, unless": {
+        "metadata": "Name: one\nVersion: 1.1\n"},
+    "warn its .dist-info says one 1.1, and the file's name one 1.0\"": {
+        "folder": "one-1.1.dist-info"},
     "FAIL METADATA lacks a name or a version": {"metadata": "Name: one\n"},
     "warn its file WHEEL says cp311-cp311-any": {"says": ["cp311-cp311-any"]},
     "FAIL has no RECORD": {"change": lambda files: files.pop(
@@ -231,6 +274,22 @@ def test_the_name_of_a_module(findings, build, wheel):
         assert {f.level for f in findings(path) if f.rule == "module-name"} == level
 
 
+def test_a_library_that_pip_puts_elsewhere(findings, stable, wheel):
+    for place, there in [("data/one", False), ("headers/one", False),
+                         ("platlib/one", True), ("purelib/one", True)]:
+        found = findings(wheel({
+            f"one-1.0.data/{place}/libone.so": stable.read_bytes(),
+            "one/__init__.py": b"from . import libone\n"}))
+        assert there != ("imports-no-module" in {f.rule for f in found})
+
+
+def test_a_module_whose_function_is_one_of_cpp(findings, build):
+    library = build((MODULE % "one").replace('extern "C" __attr', "__attr"))
+    path = library.rename(library.parent / "one.abi3.so")
+    assert "PyInit_one is a name of C++" in str(
+        [f.text for f in findings(path) if f.rule == "module-name"])
+
+
 def test_a_module_that_python_imports(findings, build, stable, wheel):
     hidden = build((MODULE % "_C").replace("default", "hidden"))
     for library, name, said in [
@@ -349,6 +408,9 @@ def test_a_package_with_its_module_beside_it(findings, module, wheel):
 @pytest.mark.parametrize("code, requires, said", [
     ("def f(x):\n  return x", "", []),
     ("<<<<<<< HEAD", "", ["warn python-cannot-read"]),
+    ("x = f'{d[\"eps\"]}' + f'{f\"{d}\"}'", "Requires-Python: >=3.9\n", []),
+    ("x = f'{d['eps']}'", "Requires-Python: >=3.10\n", [
+        f"{'warn' if sys.version_info >= (3, 12) else 'FAIL'} python-cannot-read"]),
     ("<<<<<<< HEAD", "Requires-Python: >=3.9\n", ["FAIL python-cannot-read"]),
     ("match x:\n  case 1: pass", "", []),  # it does not say which Pythons it is for
     ("match x:\n  case 1: pass", "Requires-Python: >=3.10\n", []),
@@ -461,6 +523,20 @@ BACKWARD = "def b(ctx, g):\n  {}\nregister_autograd('audited::more.int', b)"
                                            "of 2 arguments is wanted: more"),
     (BACKWARD.format("return g, None, None"), ""), (BACKWARD.format("return *g,"), ""),
     (BACKWARD.format("return g\n  def other(): return g,"), ""),
+    ("register_autograd('audited::more.int', lambda ctx, g: (g,))",
+     "py:2: the lambda returns 1 gradient, one for each of 2 arguments is wanted"),
+    ("register_autograd('audited::more.int', lambda ctx, g: (g, None))", ""),
+    ("L = Library('audited', 'IMPL')\nL.impl('twcie', f, 'Meta')",
+     "py:3 adds to audited::twcie, which no library here defines"),
+    ("L = Library('audited', 'IMPL')\nL.impl('audited::more.out', f, 'Meta')", ""),
+    ("L = torch.library.Library('audited', 'IMPL')\nL._register_fake('twcie', f)",
+     "py:3 adds to audited::twcie, which no library here defines"),
+    ("L = Library('audited', 'IMPL')\n@impl(L, 'twcie', 'Meta')\ndef f(x): pass",
+     "py:3 adds to audited::twcie, which no library here defines"),
+    ("L = Library('audited', 'IMPL')\nregister_fake('audited::twcie')(f)",
+     "py adds to audited::twcie, which no library"),
+    ("L = Library('audited', 'FRAGMENT')\nL.define('mine() -> ()')\n"
+     "L.impl('mine', f, 'Meta')", ""),
     ("def s(ctx, inputs, out): pass\ndef b(ctx, g): return g\n"
      "register_autograd('audited::twice', b, setup_context=s)",
      "py:2: s does not take output, by whose name it gets that: twice("),
@@ -502,7 +578,17 @@ def writing_ops(build):
     ("torch.ops.audited.into(x, z)", "calls-no-op", ""),
     ("L = torch.library.Library('audited', 'DEF')", "defined-twice",
      'Library("audited", "DEF") in one/__init__.py opens the namespace a second'),
-    ("L = torch.library.Library('audited', 'FRAGMENT')", "defined-twice", "")])
+    ("L = torch.library.Library('audited', 'FRAGMENT')", "defined-twice", ""),
+    ("@torch.library.custom_op('audited::twice', mutates_args=())\ndef f(x): pass",
+     "defined-twice", "one/__init__.py:3 defines audited::twice, and so does a lib"),
+    ("L = torch.library.Library('audited', 'FRAGMENT')\n"
+     "L.define('twice(Tensor x) -> Tensor')", "defined-twice",
+     "one/__init__.py:3 defines audited::twice, and so does a library"),
+    ("torch.library.define('audited::twice.two', '(Tensor x, int n) -> Tensor')",
+     "defined-twice", ""),
+    ("try: torch.ops.load_library(HERE)\nexcept OSError:\n"
+     "  torch.library.define('audited::twice', '(Tensor x) -> Tensor')",
+     "defined-twice", "")])
 def test_what_python_adds_to_ops(findings, writing_ops, wheel, code, rule, said):
     found = [f.text for f in findings(wheel({
         "one/libone.so": writing_ops.read_bytes(),
@@ -680,6 +766,9 @@ def test_the_namespace_in_the_python_of_a_variant(findings, variant):
 @pytest.mark.parametrize("file, code, said", [
     ("_ops.py", 'register_fake("one::twice")', "_ops.py adds to one::twice, and "),
     ("_ops.py", 'register_fake(f"{NAME}::twice")', ""),
+    ("_ops.py", "@torch.library.custom_op('one::mine', mutates_args=())\n"
+     "def f(x): pass", "_ops.py defines in one, and metadata.json has the id"),
+    ("_ops.py", "L = Library('one', 'DEF')", "_ops.py defines in one, and metadata"),
     ("_ops.py", '# register_fake("one::twice")', ""),
     ("layers.py", "class A(nn.Module):\n  def __init__(self): pass",
      "layers.py:2: A has a constructor, so that kernelize refuses it"),

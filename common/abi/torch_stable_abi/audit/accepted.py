@@ -2,11 +2,13 @@
 
     [[tool.torch-stable-abi.accept]]
     rule = "gnu-unique"
-    files = "dist/*"            # of the names on the command line; left out: all
+    files = "dist/*"            # as on the command line, or from this file's folder;
+                                # left out: all
     says = "27 gnu-unique"      # part of what is said; left out: whatever is said
     reason = "The registry of kernels is shared on purpose."
 """
 
+import os
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -25,7 +27,14 @@ class Acceptance:
     reason: str
     files: str = "*"
     says: str = ""
+    folder: Path = Path()  # of the file that it stands in
     used: bool = False
+
+    def is_of(self, file: str) -> bool:
+        """Return whether it is about a file, by the name that was given or by the path
+        from its own folder."""
+        return fnmatch(file, self.files) or fnmatch(
+            os.path.relpath(file, self.folder), self.files)
 
 
 def read_acceptances(config: str | None) -> list[Acceptance]:
@@ -66,7 +75,7 @@ def _read(path: Path, entry) -> Acceptance:
         raise CannotRun(f"{where}: there is no rule {entry['rule']!r}")
     if not entry.get("reason", "").strip():
         raise CannotRun(f"{where} of {entry['rule']} gives no reason")
-    return Acceptance(**entry)
+    return Acceptance(**entry, folder=path.parent.absolute())
 
 
 def accept(results: list[Result], acceptances: list[Acceptance]) -> None:
@@ -75,10 +84,11 @@ def accept(results: list[Result], acceptances: list[Acceptance]) -> None:
         for finding in result.findings:
             for each in acceptances:
                 if each.rule == finding.rule and each.says in finding.text and \
-                        fnmatch(result.file, each.files):
+                        each.is_of(result.file):
                     finding.accepted, each.used = each.reason, True
-    needless = [f"{a.rule} in {a.files}" for a in acceptances if not a.used and
-                any(fnmatch(result.file, a.files) for result in results)]
+    needless = [f"{a.rule} in {a.files}" + (f" that says {a.says!r}" if a.says else "")
+                for a in acceptances if not a.used and
+                any(a.is_of(result.file) for result in results)]
     if needless and results and not any(r.error for r in results):
         report = Report([])
         report.add("acceptance", NOTE, "accepted, and not found: "

@@ -166,8 +166,8 @@ def _read_section(library: Library, section: Section,
         library.stripped = False
         names = section.elffile.get_section(section["sh_link"]).data()
         ours = {m.start(): m[0].decode() for m in re.finditer(
-            rb"(?<=\0)(?:[^\0]*STABLE_TORCH_LIBRARY[^\0]*|PyInit_[^\0]*|set_fast_math|"
-            rb"__gcov_init)(?=\0)", names)}
+            rb"(?<=\0)(?:[^\0]*STABLE_TORCH_LIBRARY[^\0]*|PyInit_[^\0]*|set_fast_math)"
+            rb"(?=\0)", names)}
         library.inner = [ours[at] for at, *_ in struct.iter_unpack(
             "<IBBHQQ", section.data()) if at in ours]
     elif section.name == ".nv_fatbin":

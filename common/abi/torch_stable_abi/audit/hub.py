@@ -254,8 +254,8 @@ def _check_imports(subject: Subject, report: Report) -> None:
         for module, line in _find_imports(tree):
             if module in own:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module} "
-                           "by its name, which finds another one or none: from . "
-                           "import")
+                           "by its name, which finds another one or none. The dots "
+                           "of a relative import find this one")
             elif module not in {"torch", *brought, *admitted, *sys.stdlib_module_names}:
                 report.add("variant-imports", FAIL, f"{name}:{line} imports {module}, "
                            "which is not of the standard library, torch or "

@@ -88,9 +88,8 @@ def _check_functions(library: Library, report: Report) -> str:
     oldest, newest = surface.versions()[0], surface.versions()[-1]
     floor = max((v for v in firm.values() if v), key=numbers, default=oldest)
     why = sorted(n for n, v in firm.items() if v == floor)
-    newer = "or newer" if floor != oldest else "or older"
-    report.add("oldest-libtorch", OK, f"{floor} {newer}" + (
-        f", for {join(why)}" if floor != oldest else ""),
+    report.add("oldest-libtorch", OK, f"any; what it takes is in {floor} too"
+               if floor == oldest else f"{floor} or newer, for {join(why)}",
         [f"{v}: {join(sorted(n for n in firm if firm[n] == v), 99)}"
          for v in surface.versions()[1:] if v in firm.values()])
     unknown = sorted(n for n, v in firm.items() if v is None)

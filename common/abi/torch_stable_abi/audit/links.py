@@ -16,7 +16,9 @@ THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python)\w*[.-].*|ld-linux.
 CANNOT_BE_OPENED = {
     elf.NO_DLOPEN: "is marked so that dlopen refuses it: link without -z nodlopen",
     elf.PROGRAM: "is a program, which dlopen refuses: link with -shared"}
-SANITIZER = re.compile(r"lib(asan|tsan|ubsan|lsan|msan|hwasan|clang_rt\.\wsan.*)\b")
+SANITIZER = re.compile(
+    r"lib(asan|tsan|ubsan|lsan|msan|hwasan|clang_rt\.(ub|hw)?\w?san.*)\b")
+OF_SANITIZER = re.compile(r"__([atm]|ub|hwa)san_")  # clang links these into programs
 # A copy of libtorch that auditwheel has packed and renamed.
 PACKED = re.compile(r"lib(torch|c10)\w*-[0-9a-f]{8}\.so.*")
 # What glibc keeps free of static thread-local storage for libraries that are opened:
@@ -51,7 +53,8 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
                    + join(library.rpath))
     if elf.EXECUTABLE_STACK in library.flags:
         report.add("executable-stack", FAIL, "asks for an executable stack (an .S file "
-                   "without .note.GNU-stack?): newer systems refuse to load it")
+                   "without .note.GNU-stack, or a nested function of GNU C?): newer "
+                   "systems refuse to load it")
     if elf.TEXT_RELOCATIONS in library.flags:
         report.add("code-relocations", FAIL, "has relocations in its code: compile all "
                    "of it with -fPIC")
@@ -66,21 +69,31 @@ def check_links(library: Library, subject: Subject, report: Report) -> None:
     if any("St3__1" in n for n in [*library.imports, *library.exports]):
         report.add("libcxx", FAIL, "uses libc++: what it throws is not caught by "
                    "libtorch, which uses libstdc++")
-    elif library.shims and "libstdc++.so.6" not in library.needed:
+    elif library.shims and "libstdc++.so.6" not in library.needed and \
+            _has_libstdcxx(library):
         report.add("no-libstdcxx", WARN, "names no libstdc++.so.6 as needed: linked "
                    "in, it would be a second one beside libtorch's")
-    if sanitizers := [n for n in library.needed if SANITIZER.match(n)]:
+    sanitizers = [n for n in library.needed if SANITIZER.match(n)] or sorted(
+        n for n, weak in library.imports.items() if not weak and OF_SANITIZER.match(n))
+    if sanitizers:
         report.add("instrumented", FAIL, f"was built with a sanitizer: it needs "
                    f"{join(sanitizers)}, which must be loaded before all else")
-    if "__gcov_init" in {*library.inner, *library.exports}:
-        report.add("instrumented", WARN, "was built with --coverage: each process that "
-                   "loads it writes .gcda files")
+    if any(text.endswith((".gcda", ".profraw")) for text in library.strings):
+        report.add("instrumented", WARN, "was built with --coverage or to be profiled: "
+                   "each process that loads it writes .gcda or .profraw files")
     if "set_fast_math" in library.inner:
         report.add("fast-math", WARN, "was linked with -ffast-math: to load it makes "
                    "the small numbers of the thread 0. Compile with it, link without")
     if library.debug:
         report.add("debug-information", NOTE, "carries debug information; strip -g "
                    "makes it smaller")
+
+
+def _has_libstdcxx(library: Library) -> bool:
+    """Return whether C++ of libstdc++ is in the library, or is taken from elsewhere."""
+    return "St9exception" in library.strings or any(
+        re.match(r"_ZN?K?S|__gxx_|__cxa_(?!finalize|atexit|thread_atexit)", name)
+        for name in library.imports)
 
 
 def _mend(relative: list[str]) -> str:

@@ -89,6 +89,10 @@ def check_python(library: Library, subject: Subject, report: Report) -> None:
         text += f", for {join(n for n in used if added[n] == least)}"
     if low:
         report.add("newer-python", WARN, f"{text}, though the wheel says {low[0]}")
+    elif subject.tags and ".abi3." in library.file and all(
+            re.fullmatch(r"cp3(13|14)t", a) for _, a, _ in subject.tags):
+        report.add("newer-python", WARN, f"{text}, which a free-threaded Python has "
+                   f"from 3.15 on, though the wheel says {subject.tags[0][1]}")
     else:
         report.add("python", OK, f"{text}; a free-threaded Python wants a build of its "
                    "own before 3.15")
@@ -107,7 +111,11 @@ def _check_init(library: Library, subject: Subject, report: Report) -> None:
     importing = [] if posixpath.join(home, f"{name}.py") in subject.python else [
         file for file, text in sorted(subject.python.items())
         if posixpath.dirname(file) == home and imports.search(text)]
-    if wanted in library.inner:
+    mangled = f"_Z{len(wanted)}{wanted}v"
+    if mangled in library.exports:
+        report.add("module-name", FAIL, f"Python does not import it: {wanted} is a "
+                   'name of C++. PyMODINIT_FUNC, or extern "C", makes it one of C')
+    elif wanted in library.inner:
         report.add("module-name", FAIL, f"Python does not import it: {wanted} is "
                    "hidden. PyMODINIT_FUNC makes it visible")
     elif found[2] and there or importing:
@@ -119,7 +127,14 @@ def _check_init(library: Library, subject: Subject, report: Report) -> None:
 def _check_module_name(library: Library, subject: Subject, report: Report) -> bool:
     """Return whether a wheel is for Pythons that do not import a module of this name,
     whatever it uses."""
-    found = re.search(r"\.cpython-3(\d+)(t?)-", library.file)
+    found = re.search(r"\.cpython-3(\d+)(t?)-(.*)\.so$", library.file)
+    kinds = {"musl" if f.startswith("musllinux") else "gnu" for _, _, f in subject.tags}
+    ends = [f"{library.machine}-linux-{kind}" for kind in sorted(
+        kinds or {"gnu", "musl"})]
+    if found and found[3] not in ends:
+        report.add("one-python-by-name", FAIL, "Python does not import it: its name "
+                   f"ends in {found[3]}.so, where {join(ends)}.so is looked for")
+        return True
     if not found or not subject.tags:
         return False
     own = f"cp3{found[1]}"

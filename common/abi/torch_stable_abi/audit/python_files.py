@@ -3,9 +3,11 @@
 import ast
 import contextlib
 import difflib
+import io
 import posixpath
 import re
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
@@ -14,9 +16,12 @@ from torch_stable_abi.audit.python_ops import (
     OF_TORCH,
     Schemas,
     ask_for,
+    check_added,
     check_functions,
     check_order,
     check_uses,
+    find_definitions,
+    find_libraries,
 )
 from torch_stable_abi.audit.subject import Subject, Wheel
 
@@ -27,6 +32,8 @@ IMPORT = re.compile(
 SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
 # Folders of a wheel whose contents pip puts beside the others.
 UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+# Those whose contents it puts elsewhere.
+ELSEWHERE = re.compile(r"^[^/]+\.data/(?:data|headers|scripts)/")
 # How Python adds to an op that is defined, or tests it.
 ADDING = (r"\b(?:register_(?:fake|autograd|kernel|vmap|autocast|torch_dispatch)|"
           r"opcheck|impl_abstract|impl)\(\s*[\"'](\w+)::(\w+)")
@@ -64,7 +71,7 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
         # A large package has thousands of files, which take time to parse.
         loads = subject.libraries and not subject.foreign and "load_library(" in text
         if loads or subject.id or any(
-                re.search(rf"torch\.ops\.{n}\b|[\"']{n}::", text)
+                re.search(rf"torch\.ops\.{n}\b|[\"']{n}(?:::|[\"'])", text)
                 for n in [*known, *slips]):
             with contextlib.suppress(*UNREADABLE):
                 tree = ast.parse(text)
@@ -73,6 +80,29 @@ def check_python_files(subject: Subject, known: Schemas, named: set[str],
                     check_order(file, tree, known, report)
                 check_uses(subject, file, tree, known, slips, report)
                 check_functions(file, tree, known, report)
+                check_added(file, tree, known, report)
+
+
+def check_definitions(subject: Subject, defined: set[tuple[str, str]], report: Report
+                      ) -> None:
+    """Check the ops and namespaces that Python files define as soon as they are
+    imported; `defined` are the namespaces and names of the ops of the libraries."""
+    for file, text in sorted(subject.python.items()):
+        if not re.search(r"\b(custom_op|triton_op|define|Library)\(", text):
+            continue
+        with contextlib.suppress(*UNREADABLE):
+            tree = ast.parse(text)
+            found = {*find_definitions(tree)}
+            for namespace, name, line in sorted(found):
+                if (namespace, name) in defined:
+                    report.add("defined-twice", WARN, f"{file}:{line} defines "
+                               f"{namespace}::{name}, and so does a library: PyTorch "
+                               "refuses the second")
+            used = {n for n, _, _ in found} | {*find_libraries(tree).values()}
+            if subject.id and (other := used - {*OF_TORCH, subject.id}):
+                report.add("namespace-of-the-hub", FAIL, f"{file} defines in "
+                           f"{join(sorted(other))}, and metadata.json has the id "
+                           f"{subject.id}")
 
 
 def find_meant(name: str, known: list[str]) -> str:
@@ -88,8 +118,9 @@ def find_names(subject: Subject) -> set[str]:
     """Return the namespaces that Python files name in strings, for they may define ops
     there."""
     strings = re.compile(r"[\"'](\w+)(?=[\"']|::)")
+    adding = rf"{ADDING}|\bLibrary\(\s*[\"']\w+[\"'],\s*[\"']IMPL[\"']"
     return {name for text in subject.python.values()
-            for name in strings.findall(re.sub(ADDING, "", text))}
+            for name in strings.findall(re.sub(adding, "", text))}
 
 
 def _find_strangers(subject: Subject, named: set[str]) -> set[str]:
@@ -109,6 +140,8 @@ def find_modules(subject: Subject) -> dict[str, bool]:
     {"one": False, "one/_C": True}."""
     found: dict[str, bool] = {}
     for name in subject.sums:
+        if subject.wheel and ELSEWHERE.match(name):
+            continue
         place = SUFFIX.sub("", UNPACKED.sub("", name))
         found[place] = name.endswith(".so")
         while (place := posixpath.dirname(place)) and place not in found:
@@ -173,7 +206,8 @@ def _check_imports(subject: Subject, report: Report) -> None:
         if f"{place}/__init__.py" in subject.python:
             report.add("imports-no-module", FAIL, f"{place}/__init__.py hides the "
                        "library of the same name: Python imports the folder")
-    tops = {lib.name.partition("/")[0] for lib in subject.libraries}
+    tops = {ELSEWHERE.sub("", UNPACKED.sub("", lib.name)).partition("/")[0]
+            for lib in subject.libraries}
     if subject.wheel and any("/" not in lib.name for lib in subject.libraries):
         tops.add(subject.wheel.name.replace("-", "_"))  # which has a module beside it
     files = sorted(f"{top}/__init__.py" for top in tops)
@@ -271,6 +305,9 @@ def _check_source(file: str, subject: Subject, asked: set[str], report: Report
     oldest = find_oldest_python(subject.wheel)
     try:
         tree = ast.parse(text, feature_version=(3, oldest or sys.version_info[1]))
+        if 0 < oldest < 12 and (line := _find_nested_quote(text)):
+            raise SyntaxError("an f-string with its own quotes inside", (
+                file, line, 0, ""))
     except SyntaxError as error:
         here = _is_read(text)
         if here or oldest <= sys.version_info[1]:  # else this Python may be too old
@@ -295,6 +332,24 @@ def _check_source(file: str, subject: Subject, asked: set[str], report: Report
                 level = NOTE if required - {"torch"} else WARN
                 report.add("requires-no-package", level, f"{file}:{node.lineno} "
                            f"imports {name}, which the wheel does not require")
+
+
+def _find_nested_quote(text: str) -> int:
+    """Return the first line where an expression in an f-string has a string in the
+    f-string's own quotes, or 0. Python reads that since 3.12 (PEP 701), of which
+    `ast` knows no older form; an older Python refuses it by itself."""
+    start = getattr(tokenize, "FSTRING_START", None)
+    quotes: list[str] = []  # of the f-strings around
+    for token in tokenize.generate_tokens(io.StringIO(text).readline) if start else ():
+        if token.type in (start, tokenize.STRING):
+            found = re.match(r"\w*(\"\"\"|'''|[\"'])", token.string)
+            own = found[1] if found else ""
+            if own in quotes:
+                return token.start[0]
+            quotes += [own] if token.type == start else []
+        elif token.type == getattr(tokenize, "FSTRING_END", None):
+            quotes.pop()
+    return 0
 
 
 def _is_read(text: str) -> bool:

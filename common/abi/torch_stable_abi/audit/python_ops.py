@@ -216,11 +216,13 @@ def _check_gradient(file: str, node: ast.Call, text: str,
     if "!" in text:
         report.add("refused-by-torch", FAIL, f"{file}:{node.lineno}: register_autograd "
                    f"takes no op that writes to an argument: {text}")
-    if isinstance(node.args[1], ast.Name) and node.args[1].id in functions:
-        backward = functions[node.args[1].id]
-        for line, fault in _find_wrong_gradients(backward, text):
-            report.add("calls-no-op", WARN, f"{file}:{line}: {backward.name} returns "
-                       f"{fault}: {text}")
+    added = node.args[1]
+    backward = added if isinstance(added, ast.Lambda) else \
+        functions.get(added.id) if isinstance(added, ast.Name) else None
+    for line, fault in _find_wrong_gradients(backward, text) if backward else ():
+        name = getattr(backward, "name", "the lambda")
+        report.add("calls-no-op", WARN, f"{file}:{line}: {name} returns {fault}: "
+                   f"{text}")
     given = next((k.value for k in node.keywords if k.arg == "setup_context"), None)
     if isinstance(given, ast.Name) and given.id in functions:
         own = functions[given.id].args
@@ -233,6 +235,59 @@ def _check_gradient(file: str, node: ast.Call, text: str,
                        f"that: {text}")
 
 
+def find_libraries(tree: ast.AST) -> dict[str, str]:
+    """Return the variables that a file sets to a torch.library.Library, and the
+    namespace of each."""
+    return {node.targets[0].id: str(node.value.args[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            and isinstance(node.value, ast.Call) and node.value.args
+            and ast.unparse(node.value.func).rpartition(".")[2] == "Library"
+            and isinstance(node.value.args[0], ast.Constant)}
+
+
+def check_added(file: str, tree: ast.AST, known: Schemas, report: Report) -> None:
+    """Check the names of ops that a Library of Python is given a function for, by its
+    own methods or by torch.library.impl."""
+    libraries = find_libraries(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        holder, _, what = ast.unparse(node.func).rpartition(".")
+        first, *rest = node.args
+        if what == "impl" and isinstance(first, ast.Name) and rest:
+            holder, first = first.id, rest[0]
+        if what not in ("impl", "_register_fake") or holder not in libraries or \
+                not isinstance(first, ast.Constant):
+            continue
+        namespace, name = libraries[holder], str(first.value).rpartition("::")[2]
+        if namespace in known and name.partition(".")[0] not in known[namespace]:
+            report.add("calls-no-op", WARN, f"{file}:{node.lineno} adds to "
+                       f"{namespace}::{name}, which no library here defines")
+
+
+def find_definitions(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    """Yield the namespace, the name and the line of each op that a file defines as
+    soon as it is imported."""
+    libraries = find_libraries(tree)
+    for node in tree.body:
+        given = node.decorator_list if isinstance(node, ast.FunctionDef) else \
+            [node.value] if isinstance(node, (ast.Expr, ast.Assign)) else []
+        for call in given:
+            while isinstance(call, ast.Call) and isinstance(call.func, ast.Call):
+                call = call.func
+            if not (isinstance(call, ast.Call) and call.args
+                    and isinstance(call.args[0], ast.Constant)):
+                continue
+            holder, _, what = ast.unparse(call.func).rpartition(".")
+            text = str(call.args[0].value)
+            if what == "define" and holder in libraries:
+                text = f"{libraries[holder]}::{text}"
+            found = re.match(r"(\w+)::(\w+(?:\.\w+)?)", text)
+            if found and what in ("custom_op", "triton_op", "define"):
+                yield found[1], found[2], node.lineno
+
+
 def _find_schemas(name: str, known: Schemas) -> list[str]:
     """Return the schema of an op and overload, such as "ns::op.out", if it is known."""
     found = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", name)
@@ -241,24 +296,26 @@ def _find_schemas(name: str, known: Schemas) -> list[str]:
             and not schema.find_fault(text) and "..." not in text] if found else []
 
 
-def _find_wrong_gradients(backward: ast.FunctionDef, text: str
+def _find_wrong_gradients(backward: ast.FunctionDef | ast.Lambda, text: str
                           ) -> Iterator[tuple[int, str]]:
-    """Return the lines where a backward function returns fewer gradients than the op
+    """Yield the lines where a backward function returns fewer gradients than the op
     has arguments by place, or more, and what is wrong. What is no tuple as it stands
     there is not judged."""
     wanted = len(schema.split_at_star(text)[0])
     inner = {node for other in ast.walk(backward)
              if isinstance(other, ast.FunctionDef) and other is not backward
              for node in ast.walk(other)}
-    for node in ast.walk(backward):
-        if isinstance(node, ast.Return) and node not in inner and \
-                isinstance(node.value, ast.Tuple):
-            given = node.value.elts
+    returned = [backward.body] if isinstance(backward, ast.Lambda) else [
+        node.value for node in ast.walk(backward)
+        if isinstance(node, ast.Return) and node not in inner]
+    for value in returned:
+        if isinstance(value, ast.Tuple):
+            given = value.elts
             more = [e for e in given[wanted:] if ast.unparse(e) != "None"]
             if not any(isinstance(e, ast.Starred) for e in given) and \
                     (len(given) < wanted or more):
-                yield node.lineno, (f"{count(given, 'gradient')}, one for each of "
-                                    f"{wanted} arguments is wanted")
+                yield value.lineno, (f"{count(given, 'gradient')}, one for each of "
+                                     f"{wanted} arguments is wanted")
 
 
 def _find_misfit_of(given: ast.arguments, text: str) -> str:

@@ -3,8 +3,10 @@
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from torch_stable_abi.audit.code import Call
 from torch_stable_abi.audit.elf import Library, demangle
 
 # The macros of library.h name a function by the namespace and the dispatch key that
@@ -124,7 +126,7 @@ def _read_code(library: Library, found: Registrations) -> None:
                 opened[namespace] += call.what == "open"
     found.opened |= opened
     here, namespace, key = "", "", ""
-    for call in library.calls:
+    for call in _leave_out_copies(library.calls):
         if call.what.startswith("open"):
             here, namespace = call.inside, call.texts[0] or ""
             key = call.texts[1] or "" if call.what == "open for kernels" else ""
@@ -147,6 +149,25 @@ def _read_code(library: Library, found: Registrations) -> None:
             found.ops.append(Op(own[0], text))
         else:
             found.hidden += 1
+
+
+def _leave_out_copies(calls: list[Call]) -> Iterator[Call]:
+    """Yield the calls without those of a block whose macro's function is there too: a
+    compiler may keep that function, and inline it where the library is loaded."""
+    def read_content(block: list[Call]) -> list:
+        return [(c.what, c.texts[1:], c.text, c.kernel) for c in block]
+
+    blocks: list[list[Call]] = []
+    for call in calls:
+        if not blocks or call.what.startswith("open") or \
+                blocks[-1][0].inside != call.inside:
+            blocks.append([])
+        blocks[-1].append(call)
+    kept = [read_content(b) for b in blocks if _read_macro(b[0].inside)]
+    for opening, *rest in blocks:
+        yield opening
+        if not opening.what.startswith("open") or read_content(rest) not in kept:
+            yield from rest
 
 
 def _read_shape(symbol: str) -> tuple[list[str], list[str]] | None:

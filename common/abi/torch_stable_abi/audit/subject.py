@@ -165,9 +165,11 @@ def _open_folder(path: Path) -> Subject:
         name = str(file.relative_to(path))
         _add_file(subject, name, file)
     if not (subject.libraries or subject.foreign or subject.damaged or subject.variant):
-        wheels = any(file.suffix == ".whl" for file in files)
+        wheels = next((file for file in files if file.suffix == ".whl"), None)
         raise CannotRun(f"{path} holds no library: no file that ends in .so" + (
-            f"; name its wheels, as by {path}/*.whl" if wheels else ""))
+            f"; name its wheels, as by {wheels.parent}/*.whl" if wheels else ""))
+    subject.foreign += [f"{file.relative_to(path)} is a wheel: name it, to audit it"
+                        for file in files if file.suffix == ".whl"]
     return subject
 
 
@@ -187,7 +189,8 @@ def _open_wheel(path: Path) -> Subject:
         name, version, _, _ = parse_wheel_filename(path.name)
     except InvalidWheelFilename:
         raise CannotRun(f"{path.name} is no name of a wheel: expected "
-                        "NAME-VERSION-PYTHON-ABI-PLATFORM.whl") from None
+                        "NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl, where BUILD "
+                        "begins with a digit") from None
     python, abi, platform = path.stem.split("-")[-3:]
     wheel = Wheel([(p, a, f) for p in python.split(".") for a in abi.split(".")
                    for f in platform.split(".")], str(name), str(version))

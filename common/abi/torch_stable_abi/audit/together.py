@@ -3,7 +3,11 @@
 import re
 
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
-from torch_stable_abi.audit.python_files import check_python_files, find_names
+from torch_stable_abi.audit.python_files import (
+    check_definitions,
+    check_python_files,
+    find_names,
+)
 from torch_stable_abi.audit.python_ops import Schemas
 from torch_stable_abi.audit.registrations import Registrations
 from torch_stable_abi.audit.subject import Subject
@@ -37,6 +41,8 @@ def check_together(subject: Subject, registered: list[Registrations],
     named = find_names(subject)
     known = {namespace: ops for namespace, ops in _find_known(registered).items()
              if namespace not in named}
+    check_definitions(subject, {(op.namespace, op.name) for found in registered
+                                for op in found.ops}, report)
     check_python_files(subject, known, named,
                        {name.partition("/")[0] for name in subject.python}
                        if bare else (), report)

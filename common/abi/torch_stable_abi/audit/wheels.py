@@ -1,6 +1,7 @@
 """Checks a wheel's name and metadata against what it holds."""
 
 import base64
+import contextlib
 import re
 
 from torch_stable_abi.audit.findings import FAIL, NOTE, OK, WARN, Report, join
@@ -94,10 +95,15 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     for where, (name, version) in said.items():
         if not name or not version:
             report.add("wheel-metadata", FAIL, f"{where} lacks a name or a version")
-        elif canonicalize_name(name) != wheel.name or \
-                canonicalize_version(version) != canonicalize_version(wheel.version):
+        elif canonicalize_name(name) != wheel.name:
             report.add("wheel-metadata", FAIL, f"{where} says {name} {version}, and "
                        f"the file's name {wheel.name} {wheel.version}: pip refuses it")
+        elif canonicalize_version(version) != canonicalize_version(wheel.version):
+            refused = where == "METADATA"
+            report.add("wheel-metadata", FAIL if refused else WARN, f"{where} says "
+                       f"{name} {version}, and the file's name {wheel.name} "
+                       f"{wheel.version}" + ": pip refuses it, unless it is given its "
+                       "path" * refused)
     tags = {"-".join(tag) for tag in wheel.tags}
     says = wheel.about.get_all("Tag", [])
     if not says:
@@ -181,6 +187,20 @@ def _check_cuda(subject: Subject, wheel: Wheel, report: Report) -> None:
                        f"{join(needed.values())}")
 
 
+def _find_pythons(wheel: Wheel) -> list[str]:
+    """Return those of PYTHONS that a wheel is for, by its tags and Requires-Python; all
+    of them, if it is for none of these."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    wanted = SpecifierSet()
+    with contextlib.suppress(InvalidSpecifier):
+        wanted = SpecifierSet(wheel.metadata["Requires-Python"] or "")
+    ones = [(f"3.{m[1]}", abi) for python, abi, _ in wheel.tags
+            if (m := re.fullmatch(r"cp3(\d+)", python))]
+    return [p for p in PYTHONS if wanted.contains(f"{p}.99") and (not ones or any(
+        p == own or abi == "abi3" and numbers(p) > numbers(own)
+        for own, abi in ones))] or list(PYTHONS)
+
+
 def _read_requirements(wheel: Wheel, report: Report):
     """Return what it requires of torch on Linux, each as packaging reads it."""
     from packaging.requirements import InvalidRequirement, Requirement
@@ -194,40 +214,57 @@ def _read_requirements(wheel: Wheel, report: Report):
                 report.add("torch-requirement", FAIL, f"requires {text!r}, which pip "
                            "cannot read")
             continue
-        machine = next((m for m in MACHINES.values()
-                        if any(f.endswith(m) for _, _, f in wheel.tags)), "x86_64")
-        here = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
-                "platform_machine": machine, "extra": ""}
-        if canonicalize_name(requirement.name) == "torch" and (
-                not requirement.marker or any(
-                    requirement.marker.evaluate(
-                        {**here, "python_version": p, "python_full_version": f"{p}.0"})
-                    for p in PYTHONS)):
+        if canonicalize_name(requirement.name) == "torch":
             found.append(requirement)
     return found
 
 
 def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
                        report: Report) -> None:
+    """Check what it requires of torch, on all of its Pythons at once if that is the
+    same."""
+    before = len(report.findings)
+    requirements = _read_requirements(wheel, report)
+    if not requirements and len(report.findings) > before:
+        return
+    machine = next((m for m in MACHINES.values()
+                    if any(f.endswith(m) for _, _, f in wheel.tags)), "x86_64")
+    here = {"platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
+            "platform_machine": machine, "extra": ""}
+    pythons: dict[tuple[int, ...], list[str]] = {}  # those of the same requirements
+    for python in _find_pythons(wheel):
+        pythons.setdefault(tuple(
+            n for n, r in enumerate(requirements) if not r.marker or r.marker.evaluate(
+                {**here, "python_version": python,
+                 "python_full_version": f"{python}.0"})), []).append(python)
+    for numbers_of, own in pythons.items():
+        where = f" on Python {join(own, 9)}" if len(pythons) > 1 else ""
+        found = [requirements[n] for n in numbers_of]
+        if found:
+            _compare_requirement(found, where, floor, bound, report)
+            continue
+        why = f"; {join(bound)} is bound to one, and pip installs it beside any" \
+            if bound else f"; the libraries need {floor}"
+        unmet = [str(r.marker) for r in requirements if "extra" not in str(r.marker)]
+        report.add("torch-requirement", FAIL if bound else WARN if unmet else NOTE,
+                   f"does not require torch{where or ' in its metadata'}" + (
+                       f", since {unmet[0]} does not hold" if unmet else "") + why)
+
+
+def _compare_requirement(found: list, where: str, floor: str | None, bound: list[str],
+                         report: Report) -> None:
+    """Compare what it requires of torch, which is something, with what its libraries
+    need."""
     def admits(version: str) -> bool:
         return all(r.specifier.contains(f"{version}.0") or
                    version != FUTURE and any(r.specifier.contains(f"{version}.{n}")
                                              for n in range(1, 4)) for r in found)
 
-    before = len(report.findings)
-    found = _read_requirements(wheel, report)
-    if not found:
-        if len(report.findings) == before:
-            why = f"; {join(bound)} is bound to one, and pip installs it beside any" \
-                if bound else f"; the libraries need {floor}"
-            report.add("torch-requirement", FAIL if bound else NOTE,
-                       f"does not require torch in its metadata{why}")
-        return
     if urls := [r.url for r in found if r.url]:
         report.add("torch-requirement", NOTE, f"requires torch from {urls[0]}, whose "
                    "version does not show")
         return
-    text = "requires torch" + " and ".join(str(r.specifier) for r in found)
+    text = "requires torch" + " and ".join(str(r.specifier) for r in found) + where
     if any("+" in one.version for r in found for one in r.specifier):
         report.add("torch-requirement", WARN, f"{text}: a version with a + is in "
                    "PyTorch's own indexes alone, and pip finds none in PyPI")
@@ -243,7 +280,8 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
     assert floor
     older = [v for v in known if numbers(v) < numbers(floor) and admits(v)]
     newer = [v for v in known if numbers(v) >= numbers(floor) and not admits(v)]
-    if older and any(r.specifier for r in found):
+    fits = any(admits(v) for v in [*known, FUTURE] if numbers(v) >= numbers(floor))
+    if not fits or older and any(r.specifier for r in found):
         report.add("torch-requirement", FAIL, f"{text}, but the libraries need {floor}")
     elif older:
         report.add("torch-requirement", WARN, "requires torch of any version, but the "
