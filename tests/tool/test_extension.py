@@ -69,6 +69,14 @@ def test_the_ops_are_listed(build, workbook, tmp_path):
     assert row["libraries"]["libmatrix.so"]["kernels"]["matrix_::same"] == ["CPU"]
 
 
+@pytest.mark.skipif(not (torch_root() / "lib/libtorch_python.so").exists(),
+                    reason="this libtorch is without Python")
+def test_the_ops_of_libtorch_python_are_not_a_librarys(build, tmp_path):
+    library = build(OPS, needs=("-ltorch_cpu", "-ltorch_python"))
+    result = extension.load(library, MINE, tmp_path, extension.Limits())
+    assert result.ops == ["matrix_::same", "matrix_::same.two"]
+
+
 def test_a_command_sees_the_libtorch(build, workbook):
     library = build(OPS)
     done = workbook("matrix", library, MINE, "--", "sh", "-c",

@@ -67,10 +67,18 @@ BUGS = {
                                "end of the caller's array.*room for 2 slots"),
     "parallel": ("error", "Tensor, aoti_torch_new_tensor_handle in bugs::parallel: "
                           "never released"),
-    "behind": ("error", r"slot 1, behind the arguments: used by aoti_torch_get_dim in "
-                        "bugs::behind"),
+    "behind": ("error", r"slot 1, behind the arguments: used as a Tensor, by "
+                        "aoti_torch_get_dim in bugs::behind"),
     "as_list": ("error", "Tensor, argument 0 of bugs::as_list: used as a list, by "
                          "torch_list_size in bugs::as_list"),
+    "unmade": ("error", "null, since aoti_torch_empty_strided failed: used as a "
+                        "Tensor, by aoti_torch_get_dim in bugs::unmade"),
+    "none": ("error", "null, as is argument 1 of bugs::optional: used as a Tensor, by "
+                      "aoti_torch_get_dim in bugs::optional"),
+    "some": ("error", "heap slot of an optional, argument 1 of bugs::optional: used as "
+                      "a Tensor, by aoti_torch_get_dim in bugs::optional"),
+    "flag": ("error", "0000000000000001, which is no address: used as a Tensor, by "
+                      "aoti_torch_get_dim in bugs::flag"),
     "small": ("suspicious", r"aten::softmax.int, argument 1 \(int\): has the bits of a "
                             "float"),
     "unasked": ("note", r"aten::softmax.int failed in bugs::unasked \(libwrong.so\), "
@@ -79,7 +87,8 @@ BUGS = {
 SILENT = ["gelu", "kept"]  # libtorch's own, and what is not lost
 # Of these libtorch itself may end the process.
 CRASHES = {"backward", "zeros_one_slot", "zeros_vector", "sum_three", "unowned",
-           "twice", "cumulated", "square", "behind", "vector_of_one", "vector_of_two"}
+           "twice", "cumulated", "square", "behind", "vector_of_one", "vector_of_two",
+           "unmade", "none", "some", "flag"}
 # What is held when the program ends, though its end may destroy what holds it.
 HELD = ["cached", "cached_by_thread", "marked", "shared"]
 
@@ -290,7 +299,7 @@ print(f(x).sum().item(), torch.ops.bugs.length("hello there", x))
 
 
 PROCESSES = """
-import multiprocessing, os, sys, torch
+import multiprocessing, os, sys, time, torch
 torch.ops.load_library(sys.argv[1])
 op, x = getattr(torch.ops.bugs, sys.argv[3]), torch.ones(2, 3)
 class Data(torch.utils.data.Dataset):
@@ -307,6 +316,16 @@ if how == "loader":
 elif how == "exit":
     work()
     os._exit(0)
+elif how == "closed":
+    os.closerange(3, 4096)
+    work()
+elif how == "daemon":
+    work()
+    if os.fork() == 0:
+        os.setsid()
+        [os.close(n) for n in (0, 1, 2)]
+        time.sleep(8)
+        work()
 elif how == "kept":
     numbers = [op(x) for _ in range(4)]
 else:
@@ -328,7 +347,7 @@ def test_python_processes(programs, workbook, tmp_path):
         return workbook(
             "trace", "--summary", "--", ROOT / ".venv/bin/python", script,
             programs / "libwrong.so", how, op, PYTHONPATH=str(torch_root().parent))
-    for how in "loader", "fork", "exit":
+    for how in "loader", "fork", "exit", "closed":
         done = call(how, "forgotten")
         assert done.returncode == 1 and "kernels called 4 times" in done.stderr
         assert re.search(r"aten::mul.out, .*never released \(4 times\)", done.stderr)
@@ -337,6 +356,9 @@ def test_python_processes(programs, workbook, tmp_path):
     done = call("killed", "kept")
     assert done.returncode == 2, done.stderr
     assert "1 process that ran kernels ended by a signal or exec" in done.stderr
+    done = call("daemon", "kept")
+    assert done.returncode == 2, done.stderr
+    assert re.search(r"processes that it has begun still run \(\d+\)", done.stderr)
     done = call("kept", "number")
     assert done.returncode == 0 and not found(done.stderr), done.stderr
     assert times(done.stderr, "Tensor, aoti_torch_new_tensor_handle in bugs::number: "

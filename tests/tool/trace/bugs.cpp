@@ -302,6 +302,50 @@ void as_list(StableIValue* stack, uint64_t, uint64_t) {
   }
 }
 
+// A handle that was not made, because its size was wrong.
+Tensor unmade(const Tensor& x) {
+  const int64_t size = kRight ? 4 : -4, stride = 1;
+  AtenTensorHandle made = nullptr;
+  aoti_torch_empty_strided(
+      1,
+      &size,
+      &stride,
+      aoti_torch_dtype_float32(),
+      aoti_torch_device_type_cpu(),
+      0,
+      &made);
+  return Tensor(made).dim() == 1 ? x : Tensor();
+}
+
+// An optional that is None, and one that is not, each taken for a Tensor.
+void optional(StableIValue* stack, uint64_t, uint64_t) {
+  const auto x = to<Tensor>(stack[0]);
+  if (kRight) {
+    to<std::optional<Tensor>>(stack[1]);
+  } else {
+    Tensor(to<AtenTensorHandle>(stack[1])).dim();
+  }
+  stack[0] = from(x);
+}
+Tensor none(const Tensor& x) {
+  StableIValue stack[] = {from(x), from(std::optional<Tensor>())};
+  call("bugs::optional", "", stack);
+  return to<Tensor>(stack[0]);
+}
+Tensor some(const Tensor& x) {
+  StableIValue stack[] = {from(x), from(std::make_optional(x))};
+  call("bugs::optional", "", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// A flag taken for a Tensor.
+Tensor flag(const Tensor& x) {
+  int64_t dims = 0;
+  aoti_torch_get_dim(
+      kRight ? x.get() : to<AtenTensorHandle>(from(true)), &dims);
+  return x;
+}
+
 // The eps of another op, and the lower end of a mask, where an int is read.
 Tensor small(const Tensor& x) {
   const double value = kRight ? 0 : 1e-12;
@@ -409,6 +453,11 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("behind(Tensor x) -> Tensor");
   m.def("as_list(Tensor x) -> Tensor");
   m.def("small(Tensor x) -> Tensor");
+  m.def("unmade(Tensor x) -> Tensor");
+  m.def("optional(Tensor x, Tensor? y) -> Tensor");
+  m.def("none(Tensor x) -> Tensor");
+  m.def("some(Tensor x) -> Tensor");
+  m.def("flag(Tensor x) -> Tensor");
   m.def("cached(Tensor x) -> Tensor");
   m.def("shared(Tensor x) -> Tensor");
   m.def("working(Tensor x) -> Tensor");
@@ -449,6 +498,11 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("behind", &behind);
   m.impl("as_list", &as_list);
   m.impl("small", TORCH_BOX(&small));
+  m.impl("unmade", TORCH_BOX(&unmade));
+  m.impl("optional", &optional);
+  m.impl("none", TORCH_BOX(&none));
+  m.impl("some", TORCH_BOX(&some));
+  m.impl("flag", TORCH_BOX(&flag));
   m.impl("cached", TORCH_BOX(&cached));
   m.impl("shared", TORCH_BOX(&shared));
   m.impl("working", TORCH_BOX(&working));

@@ -10,6 +10,7 @@ schema and its slots; and at the end, what leaked, was released twice, was hande
 over unowned or does not fit its schema."""
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,12 +49,13 @@ class Status:
     ran_kernels: int
     summarised_kernels: int
     running: str
+    alive: list[int]  # the processes that the program leaves behind
 
     @classmethod
     def read(cls, file: Path) -> "Status":
-        values = list(STATUS.unpack(file.read_bytes()))
-        values[-1] = values[-1].split(b"\0")[0].decode(errors="replace")
-        return cls(*values)
+        alive = wait_for_processes(file)
+        *counts, running = STATUS.unpack(file.read_bytes())
+        return cls(*[*counts, running.split(b"\0")[0].decode(errors="replace"), alive])
 
     @property
     def unseen(self) -> int:
@@ -63,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ("exit status: the program's, if it is not 0; else 1 if an error "
                      "was found (with --strict, something suspicious as well), 2 if "
                      "nothing was looked at, or not all: a process that ran kernels "
-                     "ended without its summary; else 0")
+                     "ended without its summary, or still runs; else 0")
     parser.usage = "./workbook trace [--op PATTERN] [--summary] [--strict] " \
                    "[--output FILE] [--json FILE] -- COMMAND..."
     parser.add_argument("--op", metavar="PATTERN",
@@ -125,12 +128,32 @@ def write_json(file: Path, events: Path, command: list[str], status: int) -> Non
         "processes": merge_events(text)}, indent=2) + "\n")
 
 
+def wait_for_processes(status: Path, seconds: float = 2) -> list[int]:
+    """Wait for the processes that use the file with the counts, and return those that
+    still run. Python's own helpers end soon after the program."""
+    until = time.monotonic() + seconds
+    while True:
+        alive = []
+        for maps in Path("/proc").glob("[0-9]*/maps"):
+            with contextlib.suppress(OSError):
+                if f" {status}\n" in maps.read_text(errors="replace"):
+                    alive.append(int(maps.parent.name))
+        if not alive or time.monotonic() > until:
+            return sorted(alive)
+        time.sleep(0.05)
+
+
 def describe_gaps(how: str, status: Status) -> str:
     """Return what could not be looked at; "" if all was."""
     if not status.used:
         return (f"{how}, and nothing passed the boundary: it loaded no library that "
-                "uses\n  libtorch's C shim (or is linked statically, or set-user-ID: "
-                "then nothing can be seen)")
+                "uses\n  libtorch's C shim (or is linked statically, or set-user-ID, "
+                "or opens its\n  libraries with RTLD_DEEPBIND, or runs without its "
+                "LD_PRELOAD, as by env -i: then\n  nothing can be seen)")
+    if status.alive:
+        numbers_of = ", ".join(map(str, status.alive))
+        return (f"processes that it has begun still run ({numbers_of}): what they do "
+                "from now on is\n  in no count")
     if not status.summaries:
         return how + (f" in {status.running}" if status.running else "") + \
             ", so there is no summary of what leaked"
@@ -147,7 +170,7 @@ def exit_status(ended: int, status: Status, strict: bool) -> int:
         return ended if ended > 0 else 128 - ended
     if status.errors or strict and status.suspicious:
         return 1
-    return 2 if not status.used or status.unseen else 0
+    return 2 if not status.used or status.unseen or status.alive else 0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -171,6 +194,9 @@ def run(arguments: argparse.Namespace) -> int:
         ended = process.wait()
         status = Status.read(file)
         result = exit_status(ended, status, arguments.strict)
+        rest = Path(folder, "status.text")  # of who closed the descriptor of stderr
+        if rest.exists():
+            print(rest.read_text(errors="replace"), end="", file=sys.stderr)
         if arguments.json:
             write_json(Path(arguments.json), Path(folder, "events"), command, result)
     how = f"{command[0]} ended with status {ended}" if ended >= 0 else \

@@ -214,7 +214,8 @@ def ask(script: list, library: Path, version: str, stubs: Path, seconds: float,
         said = read_answer(done)
         refused = said.get("refused", "")
         if missing := GPU.search(refused):
-            without.append(missing[1])
+            if missing[1].encode() in library.read_bytes():  # else libtorch needs it
+                without.append(missing[1])
             compile_stub(stubs / missing[1], find_libtorch(version))
         elif GPU_SYMBOL.search(refused) and not words:
             without.append("functions of CUDA")
@@ -423,7 +424,7 @@ def is_word(op: str, text: str) -> bool:
 def show(version: str, row: dict) -> None:
     for name, one in row["libraries"].items():
         text = f"refused: {one['refused']}" if one["refused"] else \
-            f"loads, {len(one['ops'])} ops"
+            f"loads, {len(one['ops'])} op{'s' * (len(one['ops']) != 1)}"
         if others := one["kernels"].keys() - set(one["ops"] or []):
             text += f", kernels for {len(others)} of others"
         if one["without"] and not one["refused"]:

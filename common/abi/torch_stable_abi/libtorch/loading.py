@@ -6,6 +6,7 @@ and prints as JSON what it registered, or why it was refused. If it crashes, the
     loading.py LIBTORCH_CPU LIBRARY FUNCTION... these alone
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -117,8 +118,18 @@ def say_last_error_in_a_crash(torch):
     return handler
 
 
+def load_python_half(library: str) -> None:
+    """Load libtorch_python.so, if a library needs it and it is there: it registers ops
+    itself."""
+    with open(library, "rb") as file, contextlib.suppress(OSError):
+        if b"\0libtorch_python.so\0" in file.read():
+            ctypes.CDLL(os.path.join(os.path.dirname(sys.argv[1]),
+                                     "libtorch_python.so"))
+
+
 def main() -> None:
     torch = ctypes.CDLL(sys.argv[1])  # its names are for who needs it, as in Python
+    load_python_half(sys.argv[2])
     kept = say_last_error_in_a_crash(torch)  # noqa: F841
     before, kernels = set(map(str, list_ops(torch))), list_kernels(torch)
     process = ctypes.CDLL(None)

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <utility>
 
 namespace workbook::trace {
 
@@ -28,7 +29,6 @@ struct Table {
   std::unordered_map<Hidden, Block> blocks;
   std::deque<Hidden> kept; // dead, from the oldest
   uint32_t process = 0;
-  bool seen = false;
 };
 
 // Never destroyed: what is released after everything else asks it, too.
@@ -108,7 +108,6 @@ bool on_free(void* address) {
       return false;
     }
     if (!found->second.dead) {
-      table().seen = true;
       found->second.dead = true;
       found->second.released = found->second.given.role != Role::kNone &&
               releasing.role == Role::kFree
@@ -159,15 +158,9 @@ State look(const void* address, Block* block) {
 }
 
 size_t slots_asked_for(const void* address) {
-  // Where another allocator has the blocks, nothing tells of their release.
-  static const bool is_told = [] {
-    void* const block = ::operator new(sizeof(uint64_t));
-    ::operator delete(block);
-    return asked_at(block).load() == 0;
-  }();
   const uint64_t slots =
       hide(address) - asked_at(address).load(std::memory_order_relaxed);
-  return is_told && slots <= kMostSlots ? slots : 0;
+  return slots <= kMostSlots && releases_are_seen() ? slots : 0;
 }
 
 bool follow(const void* address, Kind kind, const Place& made) {
@@ -205,7 +198,17 @@ void set_releasing(const Place& place) {
 }
 
 bool releases_are_seen() {
-  return table().seen;
+  static const bool seen = [] {
+    const bool before = std::exchange(busy, false);
+    void* const block = ::operator new(sizeof(uint64_t));
+    follow(block, Kind::kHeapSlot, {});
+    ::operator delete(block);
+    busy = before;
+    const bool dead = look(block) == State::kDead;
+    forget(block);
+    return dead;
+  }();
+  return seen;
 }
 
 void forget(const void* address) {

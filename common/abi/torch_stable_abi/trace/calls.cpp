@@ -217,6 +217,9 @@ class Record {
   std::vector<Finding> findings_;
 };
 
+// What the kernel that runs was given.
+thread_local const std::vector<Line>* running_arguments = nullptr;
+
 std::vector<Part> parts_of(const std::vector<Line>& lines) {
   std::vector<Part> parts;
   for (const Line& line : lines) {
@@ -248,6 +251,22 @@ void note_failure(const char* function) {
 
 void forget_failure() {
   failed.function = nullptr;
+}
+
+std::string describe_origin_of_null() {
+  if (failed.function != nullptr) {
+    return std::string(", since ") + failed.function + " failed";
+  }
+  std::string slots;
+  for (const Line& line : running_arguments == nullptr ? std::vector<Line>()
+                                                       : *running_arguments) {
+    if (line.bits == 0 && line.type != nullptr &&
+        line.type->base == Base::kOptional) {
+      slots += (slots.empty() ? "" : " or ") + std::to_string(line.slot);
+    }
+  }
+  return slots.empty() ? ""
+                       : ", as is argument " + slots + " of " + running->name;
 }
 
 namespace {
@@ -318,9 +337,7 @@ void look_at_failure(
         std::string(2 * depth, ' ') + "call " + op.name + " failed" + reason +
         "\n");
   }
-  if (running != nullptr) {
-    note_failure(op.name.c_str());
-  }
+  note_failure(op.name.c_str());
 }
 
 void look_at_call_returns(
@@ -423,11 +440,14 @@ struct Overtaken {
 
 class Running {
  public:
-  explicit Running(const Op* op) : before_(std::exchange(running, op)) {
+  Running(const Op* op, const std::vector<Line>* arguments)
+      : before_(std::exchange(running, op)),
+        arguments_before_(std::exchange(running_arguments, arguments)) {
     set_running(op->name.c_str());
   }
   ~Running() {
     running = before_;
+    running_arguments = arguments_before_;
     set_running(before_ == nullptr ? "" : before_->name.c_str());
   }
   Running(const Running&) = delete;
@@ -435,6 +455,7 @@ class Running {
 
  private:
   const Op* before_;
+  const std::vector<Line>* arguments_before_;
 };
 
 // A stack of the kernel's own, so that what is written beyond its end is seen.
@@ -597,7 +618,7 @@ void run(
   }
   const char* const before = std::exchange(failed.function, nullptr);
   {
-    const Running now(&op);
+    const Running now(&op, &lines);
     ++depth;
     const Overtaken overtaken{op, lines};
     registration.kernel(own->now.data(), arguments, returns);

@@ -49,8 +49,11 @@ class InKernel {
   const Op* before_;
 };
 
-// A function of the shim failed in a kernel; or an exception says so.
+// A function of the shim failed; or an exception says so.
 void note_failure(const char* function);
 void forget_failure();
+// ", since aoti_torch_empty failed"; ", as is argument 1 of my::f". "" if
+// nothing is known that may have made a handle null.
+std::string describe_origin_of_null();
 
 } // namespace workbook::trace

@@ -90,22 +90,22 @@ std::string no_heap_address(uint64_t bits) {
   // Pages that were seen to be of the heap, most of the time the same few.
   static std::atomic<uint64_t> known[1024];
   std::atomic<uint64_t>& page = known[bits >> 12 & 1023];
-  if (bits % 8 != 0 || bits < 65536 || bits >> 47 != 0) {
-    return "is no address";
-  }
   const auto* address = reinterpret_cast<const void*>(bits);
   if (stack_of_thread().has(address)) {
     return "is an address on the stack";
   }
-  if (page.load(std::memory_order_relaxed) == bits >> 12) {
+  if (is_address(bits) && page.load(std::memory_order_relaxed) == bits >> 12) {
     return "";
+  }
+  Dl_info info;
+  if (is_mapped(bits) && dladdr(address, &info) != 0) {
+    return "is an address in " + library_of(address);
+  }
+  if (!is_address(bits)) {
+    return "is no address";
   }
   if (!is_mapped(bits)) {
     return "is an address of nothing";
-  }
-  Dl_info info;
-  if (dladdr(address, &info) != 0) {
-    return "is an address in " + library_of(address);
   }
   page = bits >> 12;
   return "";

@@ -5,6 +5,10 @@
 
 namespace workbook::trace {
 
+// Returns whether it can be the address of a block of malloc, by its bits.
+inline bool is_address(uint64_t bits) {
+  return bits % 8 == 0 && bits >= 65536 && bits >> 47 == 0;
+}
 // Why it cannot be the address of something on the heap; "" if it can.
 std::string no_heap_address(uint64_t bits);
 // And of a tensor: what it refers to has a virtual table in a library.

@@ -2,6 +2,8 @@
 // before: each is libtorch's own, with a look at what passes.
 #include "blocks.h"
 #include "calls.h"
+#include "faults.h"
+#include "frames.h"
 #include "report.h"
 
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_aten.h>
@@ -41,20 +43,42 @@ constexpr Kind kind_of() {
                                                   : Kind::kGuard;
 }
 
-// Returns whether no function takes this kind of handle for another one.
+// Returns whether no function takes this kind of block for a handle of another
+// kind. A heap slot may be gone, where its release is not seen.
 bool is_plain(Kind kind) {
-  return kind == Kind::kTensor || kind == Kind::kString || kind == Kind::kList;
+  return kind == Kind::kTensor || kind == Kind::kString ||
+      kind == Kind::kList || (kind == Kind::kHeapSlot && releases_are_seen());
+}
+
+// Returns whether it is libtorch's code, which uses what is in a slot that was
+// looked at.
+bool is_of_libtorch(const void* code) {
+  return library_of(code) == "libtorch_cpu.so";
+}
+
+Fault describe_no_address(uint64_t handle) {
+  if (const uint64_t behind = handle - kNothing; behind < kMostSlots) {
+    return {
+        Class::kError,
+        "read-beyond",
+        "slot " + std::to_string(behind) + ", behind the arguments"};
+  }
+  return {
+      Class::kError,
+      "bad-handle",
+      handle == 0 ? "null" + describe_origin_of_null()
+                  : hex(handle) + ", which is no address"};
 }
 
 void check_use(
     const char* function, const void* handle, Kind kind, const void* from) {
   Block block;
   const State state = look(handle, &block);
-  const uint64_t behind = reinterpret_cast<uint64_t>(handle) - kNothing;
+  const auto bits = reinterpret_cast<uint64_t>(handle);
   const bool dead = state == State::kDead && !block.told;
   const bool another = state == State::kAlive && block.kind != kind &&
       is_plain(block.kind) && is_plain(kind);
-  if (!dead && !another && behind >= kMostSlots) {
+  if ((!dead && !another && is_address(bits)) || is_of_libtorch(from)) {
     return;
   }
   const Busy ours;
@@ -77,11 +101,11 @@ void check_use(
          what + ": used as a " + text_of(kind) + "," + used,
          name});
   } else {
+    const Fault fault = describe_no_address(bits);
     report_finding(
-        {Class::kError,
-         "read-beyond",
-         "slot " + std::to_string(behind) + ", behind the arguments: used" +
-             used,
+        {fault.of,
+         fault.rule,
+         fault.text + ": used as a " + text_of(kind) + "," + used,
          name});
   }
 }
@@ -99,7 +123,7 @@ void check_uses(
 }
 
 void note_shim_failure(const char* function) {
-  if (running_op() != nullptr && !Busy::now()) {
+  if (!Busy::now()) {
     const Busy ours;
     note_failure(function);
   }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -46,9 +47,26 @@ std::string counted(size_t number, const char* what) {
 constexpr Class kClasses[] = {
     Class::kError, Class::kSuspicious, Class::kNote, Class::kPyTorch};
 
-struct Report {
+// A file that lines are appended to, by all processes. The program may close
+// its descriptor, as a daemon does; it is then opened by its path.
+struct Sink {
   int file = -1;
-  int json = -1; // a line for each event, for the process that started it all
+  std::string path;
+
+  void append(const std::string& text) {
+    if (write(file, text.data(), text.size()) < 0 && errno == EBADF) {
+      open_path();
+      (void)!write(file, text.data(), text.size());
+    }
+  }
+  void open_path() {
+    file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  }
+};
+
+struct Report {
+  Sink text;
+  Sink json; // a line for each event, for the process that started it all
   Status* status = nullptr;
   bool summary = std::getenv("WORKBOOK_TRACE_SUMMARY") != nullptr;
   std::mutex mutex;
@@ -77,7 +95,7 @@ struct Report {
 Report& report();
 
 void watch_forks() {
-  (void)releases_are_seen(); // whose lock is taken after this one
+  forget(nullptr); // makes the table, whose lock is taken after this one
   pthread_atfork(
       [] { report().mutex.lock(); },
       [] { report().mutex.unlock(); },
@@ -93,17 +111,22 @@ Report& report() {
     auto* made = new Report;
     watch_forks();
     if (const char* path = std::getenv("WORKBOOK_TRACE_OUTPUT")) {
-      made->file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+      made->text.path = path;
+      made->text.open_path();
     } else { // the program may put another in its place
-      made->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
-      if (made->file < 0) { // ulimit -n is low
-        made->file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+      made->text.file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+      if (made->text.file < 0) { // ulimit -n is low
+        made->text.file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
       }
     }
     if (const char* path = std::getenv("WORKBOOK_TRACE_JSON")) {
-      made->json = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+      made->json.path = path;
+      made->json.open_path();
     }
     if (const char* path = std::getenv("WORKBOOK_TRACE_STATUS")) {
+      if (made->text.path.empty()) { // which the tool prints at the end
+        made->text.path = std::string(path) + ".text";
+      }
       const int file = open(path, O_RDWR | O_CLOEXEC);
       void* const pages = mmap(
           nullptr, sizeof(Status), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -153,11 +176,10 @@ std::string json_of(const Finding& finding, size_t times) {
 }
 
 // One write for each line, since processes share the file.
-void write_json(const Report& r, const std::string& fields) {
-  if (r.json >= 0) {
-    const std::string line =
-        "{\"process\": " + std::to_string(getpid()) + ", " + fields + "}\n";
-    (void)!write(r.json, line.data(), line.size());
+void write_json(Report& r, const std::string& fields) {
+  if (!r.json.path.empty()) {
+    r.json.append(
+        "{\"process\": " + std::to_string(getpid()) + ", " + fields + "}\n");
   }
 }
 
@@ -337,7 +359,7 @@ bool is_own_process() {
 }
 
 void print(const std::string& text) {
-  (void)!write(report().file, text.data(), text.size());
+  report().text.append(text);
 }
 
 bool is_summary() {
