@@ -87,7 +87,8 @@ def loop() -> str:
     """Return the table of the seconds from a save to a verdict."""
     result = read("loop")
     return f"{result['cpu']}, {result['cores']} cores, {result['system']}; " \
-        f"{result['compiler']}.\n\n" + table(
+        f"{result['compiler']}, which takes {result['yardstick']} s for a file that " \
+        "includes `<regex>` alone.\n\n" + table(
             ["chapter", "verdict", "p90", "of the processors", "all steps",
              "first check", "other work (load)"],
             [[c["chapter"], c["median"], c["p90"], c["cpu"], c["all"], c["first"],

@@ -10,7 +10,9 @@ the step is undone, so that it is the one the learner is at; each text of its fi
 was never there before. `verdict` is from the save to what is wrong with this step,
 or that it passes, `cpu` what the processors did until then; `all` is to the end of
 the check, with the other steps. Other work (`load`) makes all but `cpu` longer.
-With chapters named, FILE keeps what it has of the others on this machine.
+`yardstick` is what the compiler takes for a file that includes <regex> alone: it says
+how fast this machine is. With chapters named, FILE keeps what it has of the others on
+this machine.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import contextlib
 import json
 import os
 import statistics
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -115,13 +118,25 @@ def measure(checkout: Path, chapter: Chapter) -> dict:
     return found
 
 
+def measure_yardstick() -> float:
+    """Return the median of the seconds that the compiler takes for <regex>."""
+    seconds = []
+    for _ in range(5):
+        start = time.monotonic()
+        subprocess.run([compiler(), "-xc++", "-fsyntax-only", "-"], check=True,
+                       input=b"#include <regex>\n")
+        seconds.append(time.monotonic() - start)
+    return round(statistics.median(seconds), 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="*", metavar="NN")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     result = {**stamp.hardware(), "system": stamp.system(),
-              "compiler": Path(compiler()).name, "chapters": []}
+              "compiler": Path(compiler()).name, "yardstick": measure_yardstick(),
+              "chapters": []}
     with tempfile.TemporaryDirectory() as folder:
         checkout = copy_checkout(Path(folder) / "workbook")
         (checkout / "my").mkdir()  # so no solution is measured first
@@ -137,7 +152,8 @@ def main() -> None:
 
 def joined(before: dict, now: dict) -> list[dict]:
     """Return the chapters of both, if one machine measured them; the newer counts."""
-    if {**before, "chapters": []} != {**now, "chapters": []}:
+    if {**before, "yardstick": 0, "chapters": []} != \
+            {**now, "yardstick": 0, "chapters": []}:
         return now["chapters"]
     rows = {row["chapter"]: row for row in [*before["chapters"], *now["chapters"]]}
     return [rows[number] for number in sorted(rows)]

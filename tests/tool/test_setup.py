@@ -149,6 +149,7 @@ def test_modules_in_pythonpath_hide_none_of_the_tools(clone, tmp_path, words):
     assert done.returncode in (0, 1) and "not this one" not in done.stderr, done.stderr
 
 
+@pytest.mark.full  # it builds the tracer
 def test_a_traced_program_has_its_own_pythonpath(workbook, tmp_path):
     (tmp_path / "of_the_user.py").write_text("print('found')\n")
     done = workbook("trace", "--", "python3", "-c", "import of_the_user",

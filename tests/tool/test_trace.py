@@ -71,6 +71,8 @@ BUGS = {
                         "aoti_torch_get_dim in bugs::behind"),
     "as_list": ("error", "Tensor, argument 0 of bugs::as_list: used as a list, by "
                          "torch_list_size in bugs::as_list"),
+    "dtype": ("error", "aten::softmax.int, argument 2 .*is the code of no dtype: "
+                       "ffffffff00000000"),
     "unmade": ("error", "null, since aoti_torch_empty_strided failed: used as a "
                         "Tensor, by aoti_torch_get_dim in bugs::unmade"),
     "none": ("error", "null, as is argument 1 of bugs::optional: used as a Tensor, by "

@@ -288,6 +288,17 @@ Tensor unasked(const Tensor& x) {
   return x;
 }
 
+// A code that no dtype has, in an optional.
+Tensor dtype(const Tensor& x) {
+  auto* const inner = new StableIValue(
+      kRight ? from(torch::headeronly::ScalarType::Float)
+             : StableIValue{0xffffffff00000000});
+  StableIValue stack[] = {from(x), from(int64_t{0}), from(inner)};
+  const AOTITorchError failed =
+      torch_call_dispatcher("aten::softmax", "int", stack, TORCH_ABI_VERSION);
+  return failed ? x : to<Tensor>(stack[0]);
+}
+
 // A kernel that asks a slot behind its one argument.
 void behind(StableIValue* stack, uint64_t, uint64_t) {
   int64_t dims = 0;
@@ -450,6 +461,7 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("vector_of_two(Tensor x) -> Tensor");
   m.def("parallel(Tensor x) -> Tensor");
   m.def("unasked(Tensor x) -> Tensor");
+  m.def("dtype(Tensor x) -> Tensor");
   m.def("behind(Tensor x) -> Tensor");
   m.def("as_list(Tensor x) -> Tensor");
   m.def("small(Tensor x) -> Tensor");
@@ -495,6 +507,7 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("vector_of_two", TORCH_BOX(&vector_of_two));
   m.impl("parallel", TORCH_BOX(&parallel));
   m.impl("unasked", TORCH_BOX(&unasked));
+  m.impl("dtype", TORCH_BOX(&dtype));
   m.impl("behind", &behind);
   m.impl("as_list", &as_list);
   m.impl("small", TORCH_BOX(&small));

@@ -133,7 +133,8 @@ def _check_module_name(library: Library, subject: Subject, report: Report) -> bo
         kinds or {"gnu", "musl"})]
     if found and found[3] not in ends:
         report.add("one-python-by-name", FAIL, "Python does not import it: its name "
-                   f"ends in {found[3]}.so, where {join(ends)}.so is looked for")
+                   f"ends in {found[3]}.so, where Python looks for {' or '.join(ends)}"
+                   ".so")
         return True
     if not found or not subject.tags:
         return False

@@ -237,9 +237,9 @@ def _check_requirement(wheel: Wheel, floor: str | None, bound: list[str],
             n for n, r in enumerate(requirements) if not r.marker or r.marker.evaluate(
                 {**here, "python_version": python,
                  "python_full_version": f"{python}.0"})), []).append(python)
-    for numbers_of, own in pythons.items():
+    for which, own in pythons.items():
         where = f" on Python {join(own, 9)}" if len(pythons) > 1 else ""
-        found = [requirements[n] for n in numbers_of]
+        found = [requirements[n] for n in which]
         if found:
             _compare_requirement(found, where, floor, bound, report)
             continue

@@ -151,9 +151,9 @@ def describe_gaps(how: str, status: Status) -> str:
                 "or opens its\n  libraries with RTLD_DEEPBIND, or runs without its "
                 "LD_PRELOAD, as by env -i: then\n  nothing can be seen)")
     if status.alive:
-        numbers_of = ", ".join(map(str, status.alive))
-        return (f"processes that it has begun still run ({numbers_of}): what they do "
-                "from now on is\n  in no count")
+        which = ", ".join(map(str, status.alive))
+        return (f"processes that it has begun still run ({which}): what they do from "
+                "now on is\n  in no count")
     if not status.summaries:
         return how + (f" in {status.running}" if status.running else "") + \
             ", so there is no summary of what leaked"

@@ -121,7 +121,9 @@ Fault fault_of_code(StableIValue slot, Enum count, const char* what) {
   // A newer libtorch may have more.
   return slot < static_cast<StableIValue>(count) + 8
       ? Fault{}
-      : error("bad-value", std::string("is the code of no ") + what);
+      : error(
+            "bad-value",
+            std::string("is the code of no ") + what + ": " + hex(slot));
 }
 
 Fault fault_of_value(Base base, StableIValue slot) {
@@ -149,7 +151,7 @@ Fault fault_of_value(Base base, StableIValue slot) {
     case Base::kDevice: {
       const auto index = static_cast<int32_t>(slot & 0xffffffff);
       return slot >> 32 > 63 || index < -1 || index > 127
-          ? error("bad-value", "is no device")
+          ? error("bad-value", "is no device: " + hex(slot))
           : Fault{};
     }
     default:
