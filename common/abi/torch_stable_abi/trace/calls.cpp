@@ -217,7 +217,7 @@ class Record {
   std::vector<Finding> findings_;
 };
 
-// What the kernel that runs was given.
+// The arguments of the running kernel, as it got them; null outside of one.
 thread_local const std::vector<Line>* running_arguments = nullptr;
 
 std::vector<Part> parts_of(const std::vector<Line>& lines) {
