@@ -46,6 +46,24 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 
 include(${CMAKE_CURRENT_LIST_DIR}/probe.cmake)
 
+# The probe of some chapters includes the library's source. Then that is compiled as
+# a part of the probe alone, with the library's warnings.
+function(workbook_compile_once)
+  file(READ ${WORKBOOK_PROBE} text)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(sources ${target} SOURCES)
+    if(text MATCHES "#include \"${sources}\"\n")
+      set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+      get_target_property(options ${target} COMPILE_OPTIONS)
+      target_compile_options(probe PRIVATE ${options})
+    endif()
+  endforeach()
+endfunction()
+if(WORKBOOK_PROBE)
+  cmake_language(DEFER CALL workbook_compile_once)
+endif()
+
 # A learner compiles the same files again and again: the tool precompiles what
 # they include from torch. A file with options of its own does without, unless it
 # is one that they edit: then its options are those of all, and it is optimised as
@@ -56,7 +74,8 @@ function(workbook_precompile_headers)
   get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
-    if(NOT type STREQUAL "SHARED_LIBRARY")
+    get_target_property(excluded ${target} EXCLUDE_FROM_ALL)
+    if(excluded OR NOT type STREQUAL "SHARED_LIBRARY")
       continue()
     endif()
     get_target_property(sources ${target} SOURCES)

@@ -13,7 +13,8 @@
 //
 // ./workbook check starts a server while the compiler works: libtorch, and the
 // symbolizer that reads it, are loaded once, and each process is a fork. (The
-// symbolizer keeps what it has read of a library: --serve=lasting starts none.)
+// symbolizer keeps what it has read of a library: --serve=lasting starts none,
+// nor does a server whose first line waits already.)
 // Of --reporters=xml --out=FILE the file is empty while the library is loaded,
 // and ends early where the process does. What the library itself prints or
 // writes to that file is not believed: it does not know the KEY, unless it
@@ -30,6 +31,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -185,7 +187,8 @@ int serve(int argc, char** argv, [[maybe_unused]] bool lasting) {
   // That of g++ would know no library that is loaded after it was first asked.
 #if WORKBOOK_ASAN && defined(__clang__)
   void* torch = dlsym(RTLD_DEFAULT, "aoti_torch_delete_tensor_object");
-  if (torch != nullptr && !lasting) {
+  pollfd line_waits = {STDIN_FILENO, POLLIN, 0};
+  if (torch != nullptr && !lasting && poll(&line_waits, 1, 0) == 0) {
     char name[8];
     __sanitizer_symbolize_pc(torch, "%f", name, sizeof(name));
   }

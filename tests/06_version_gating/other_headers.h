@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -59,6 +60,9 @@ class Precompiled {
     write(path_ + "/torch/headeronly/version.h", version_header(target_));
     write(path_ + "/torch.h", kIncludes);
   }
+  const std::string& folder() const {
+    return path_;
+  }
   std::string options() const {
     const std::string options = other_headers(path_, target_) + " -fPIC";
     const std::string header = path_ + "/torch.h";
@@ -86,7 +90,7 @@ class Precompiled {
 // A library in which compat.h is compiled several times: at a target with a
 // patch, with headers that have (or pretend to have) the wrapper of 2.14; at
 // each target at which a gate opens; and with headers that pretend to be of
-// 2.13. get() compiles it when it is first called.
+// 2.13. get() compiles it when it is first called after a save.
 class Elsewhere {
  public:
   static constexpr uint64_t kTarget = pack_version(2, 10, 3);
@@ -145,10 +149,7 @@ class Elsewhere {
   Elsewhere() {
     const Precompiled newer(
         std::max<uint64_t>(header_version() >> 48 & 255, 14));
-    const Folder folder;
-    const std::string source = folder.path + "/elsewhere.cpp";
-    const std::string library = folder.path + "/elsewhere.so";
-    std::ofstream text(source);
+    std::ostringstream text;
     text << "#undef TORCH_TARGET_VERSION\n#define TORCH_TARGET_VERSION "
          << slots::hex(kTarget) << "\n"
          << (header_version() < pack_version(2, 14) ? kWrapper : "") << kSource
@@ -162,17 +163,49 @@ class Elsewhere {
         "before_2_14",
         pack_version(2, 10),
         "#undef TORCH_VERSION_MINOR\n#define TORCH_VERSION_MINOR 13\n");
-    text.close();
-    Compiler compiler(
-        newer.options() + " -shared -Wl,-z,lazy -o" + quote(library) + " -I" +
-        quote(cache_entry("CMAKE_HOME_DIRECTORY")) + quote(source));
-    trouble = compiler.text();
-    if (!trouble.empty()) {
-      trouble = "with the headers of 2.14 the compiler says:\n" +
-          first_error(trouble);
-    } else {
+    const std::string library = newer.folder() + "/elsewhere.so";
+    const std::string options = newer.options() + " -shared -Wl,-z,lazy -I" +
+        quote(cache_entry("CMAKE_HOME_DIRECTORY"));
+    const std::string source = "// " + options + "\n" + text.str();
+    if (!is_current(library, source)) {
+      compile(library, options, source);
+    }
+    if (trouble.empty()) {
       handle_ = dlopen(library.c_str(), RTLD_LAZY);
       trouble = handle_ == nullptr ? dlerror() : "";
+    }
+  }
+
+  // Returns whether a library is built of this source, by a process of the same
+  // check, and no header beside compat.h was saved since.
+  static bool is_current(
+      const std::string& library, const std::string& source) {
+    namespace fs = std::filesystem;
+    if (!fs::exists(library) || read_file(library + ".cpp") != source) {
+      return false;
+    }
+    const auto built = fs::last_write_time(library);
+    const fs::directory_iterator folder(cache_entry("CMAKE_HOME_DIRECTORY"));
+    return std::all_of(begin(folder), end(folder), [&](const auto& file) {
+      return !file.is_regular_file() || file.last_write_time() < built;
+    });
+  }
+
+  void compile(
+      const std::string& library,
+      const std::string& options,
+      const std::string& source) {
+    const std::string made = library + std::to_string(getpid());
+    std::ofstream(made + ".cpp") << source;
+    trouble =
+        Compiler(options + " -o" + quote(made) + quote(made + ".cpp")).text();
+    if (trouble.empty()) {
+      std::filesystem::rename(made, library);
+      std::filesystem::rename(made + ".cpp", library + ".cpp");
+    } else {
+      trouble = "with the headers of 2.14 the compiler says:\n" +
+          first_error(trouble);
+      std::filesystem::remove(made + ".cpp");
     }
   }
 

@@ -22,14 +22,6 @@ PROBES = Path(__file__).parent / "probes"
 REFERENCE = ROOT / "solutions/08_hub_packaging/tests"  # has reference.py
 
 
-def pytest_configure(config):
-    """Import, where programs are forked from this process, what torch imports in its
-    first assert_close() and backward(): sympy, which would take each of them a
-    second."""
-    if config.getoption("--implementation"):
-        import torch.distributed.tensor  # noqa: F401
-
-
 # --- what is tested ---------------------------------------------------------------
 
 

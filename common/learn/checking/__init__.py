@@ -212,12 +212,14 @@ class Attempt:
         if beside:
             return beside
         runner.run_all(earlier)
+        later = [step for step in runner.states if step > at]
         if run.status != TIMED_OUT:  # later ones would take as long
-            runner.run_all([step for step in runner.states if step > at])
+            runner.run_all([step for step in later
+                            if not self.source.is_untouched(step)])
         first = self._diagnose_first(earlier)
         if first or found.kind != PASS:
             return self._locate_leak(first) if first else found
-        last = self._diagnose_first([step for step in runner.states if step > at])
+        last = self._diagnose_first(later)
         return self._locate_leak(last) if last else Finding(PASS, log=run.text)
 
     def _stands(self, step: str) -> bool:

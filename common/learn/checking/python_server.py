@@ -11,13 +11,18 @@ import contextlib
 import gc
 import io
 import os
+import select
 import sys
 
-import kernels.layer.layer  # noqa: F401  (imported for the processes to come)
-import pytest
-import torch  # noqa: F401
-
 from base.project import ROOT
+
+gc.disable()  # nothing that torch makes is garbage, but there is much of it
+import kernels.layer.layer  # noqa: E402, F401  (imported for the processes to come)
+import pytest  # noqa: E402
+import torch  # noqa: E402, F401
+
+gc.freeze()  # pytest collects several times as it ends: not all of torch
+gc.enable()
 
 
 def run(test: str, build: str, *words: str) -> int:
@@ -36,7 +41,11 @@ def main() -> None:
     os.environ.pop("PYTEST_ADDOPTS", None)  # are for the learner's own tests
     with contextlib.redirect_stdout(io.StringIO()):
         run(test, build, "--collect-only")
-    gc.freeze()  # pytest collects several times as it ends: not all of torch
+    if not select.select([sys.stdin], [], [], 0)[0]:
+        # There is time for what torch imports in its first assert_close() and
+        # backward(): sympy, which takes each process a second.
+        import torch.distributed.tensor  # noqa: F401
+    gc.freeze()
     for line in sys.stdin:
         cases, key = line.rstrip("\n").split("\t")[-2:]
         child = os.fork()
