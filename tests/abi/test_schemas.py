@@ -301,7 +301,7 @@ def test_a_library_for_cuda_is_read_without_it(tmp_path):
     assert done.returncode == 0, done.stderr
     runtime.unlink()
     done = verify(library, runtimes.installed())
-    assert "calls 1 ops by name" in done.stdout, done.stderr
+    assert "calls 1 op by name" in done.stdout, done.stderr
 
 
 @pytest.mark.full

@@ -151,7 +151,8 @@ def show(result: dict) -> None:
     versions = list(result["versions"])
     calls = list(result["versions"][versions[0]]) if versions else []
     if versions:
-        print(f"{result['library']} calls {len(calls)} ops by name")
+        print(f"{result['library']} calls {len(calls)} " +
+              ("op" if len(calls) == 1 else "ops") + " by name")
     for call in calls:
         print(f"  {call}")
         texts: dict[str, list[str]] = {}  # problems: the versions that have them
