@@ -77,6 +77,14 @@ def test_a_block_that_a_compiler_keeps_and_inlines(findings, build):
         f.text for f in found if f.rule == "defines"]
 
 
+def test_a_schema_with_tags(read, build):
+    tagged = MANY.replace("Tensor x) -> Tensor\");", """Tensor x) -> Tensor",
+      {torch::headeronly::Tag::pt2_compliant_tag});""", 1)
+    for options in ("-O0", "-O2"):
+        found = read(build(tagged, options, target="2.12", linked=False, by="g++"))
+        assert sorted(op.schema for op in found.ops) == SCHEMAS
+
+
 @pytest.mark.parametrize("options", ["-O0", "-O2", "-Os"])
 def test_a_stripped_library(build, read, options):
     found = read(build(MANY, options, "-s", linked=False))
@@ -114,11 +122,14 @@ STABLE_TORCH_LIBRARY(wrong, m) {
   m.def("nothing(Tensor x) -> Tensor");
   m.def("number(int n) -> Tensor");
   m.def("kernelless(Tensor x) -> Tensor");
+  m.def("single(float? x) -> float[]");
 }
 Tensor number(double) { throw "wrong::nowhere"; }
+std::vector<float> single(std::optional<float>) { return {}; }
 STABLE_TORCH_LIBRARY_IMPL(wrong, CPU, m) {
   m.impl("scael", TORCH_BOX(&scale));
   m.impl("number", TORCH_BOX(&number));
+  m.impl("single", TORCH_BOX(&single));
   m.impl("twice(Tensor x) -> Tensor", TORCH_BOX(&scale));
   m.impl("nothing", TORCH_BOX(&nothing));
   m.impl("scale", TORCH_BOX(&scale));
@@ -152,7 +163,12 @@ def test_faults_of_registrations(findings, build):
         "the kernel of wrong::nothing for CPU has 0 returns, and the schema has 1: "
         "each call fails",
         "the kernel of wrong::number for CPU has double as argument 0, and the schema "
-        "has int: it takes the bits of one for the other"}
+        "has int: it takes the bits of one for the other",
+        "the kernel of wrong::single for CPU has std::optional<float> as argument 0, "
+        "and the schema has float?: it takes the bits of one for the other",
+        "the kernel of wrong::single for CPU has std::vector<float, "
+        "std::allocator<float> > as return 0, and the schema has float[]: it takes the "
+        "bits of one for the other"}
     assert any("names the namespace other, in the block of wrong" in f.text
                for f in found)
 

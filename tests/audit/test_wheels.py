@@ -332,6 +332,8 @@ def test_a_library_that_python_loads(findings, stable, wheel, path, said):
     ("__init__", "import one.two.three", "one.two.three"),
     ("__init__", "from . import libone, there, sub\nfrom .libone.inner import x", ""),
     ("__init__", "from . import f\nf = 1", ""),
+    ("__init__", "from . import f\n__all__ = ['f']", ".f"),
+    ("__init__", "from . import f\nglobals()['f'] = 1", ""),
     ("__init__", "try:\n  from . import _C\nexcept ImportError: pass", ""),
     ("__init__", "'\\\n\nfrom .two import f\n'", ""),
     ("__init__", "text = \"\"\"\nfrom .two import f\n\"\"\"", ""),
@@ -395,6 +397,13 @@ def test_what_an_index_refuses_or_another_wheel_has(findings, stable, wheel, cha
     files = {"one/libone.so": stable.read_bytes(), **changed.pop("library", {})}
     assert any(f.rule == rule and f.level == "warn" and said in f.text
                for f in findings(wheel(files, **changed)))
+
+
+def test_a_version_of_another_index_is_that_version(findings, stable, wheel):
+    for requires in ("torch==2.13.0+cpu", "torch===2.10.0+cu130"):
+        found = findings(wheel(stable, requires=requires))
+        assert [f.level for f in found if f.rule == "torch-requirement"] == [
+            "warn", "note"]
 
 
 def test_a_package_with_its_module_beside_it(findings, module, wheel):

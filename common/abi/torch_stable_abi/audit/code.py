@@ -14,6 +14,7 @@ FUNCTIONS = {"aoti_torch_library_init_def": "open",
              "aoti_torch_library_init_fragment": "open a fragment",
              "aoti_torch_library_init_impl": "open for kernels",
              "aoti_torch_library_def": "define",
+             "torch_library_def_with_tags": "define",
              "torch_library_impl": "implement", "aoti_torch_library_impl": "implement"}
 # The headers' own functions around them, where a compiler does not inline them. Their
 # .part and .cold clones handle errors.

@@ -194,8 +194,9 @@ def _resolve(file: str, found: re.Match, subject: Subject, there: dict[str, bool
     own = own.replace(found[0], "")
     return places, next((f"{dots}{module}{module and '.'}{name}" for name in names
                          if place == package and posixpath.join(place, name) not in
-                         there and not re.search(rf"\b({name}|__getattr__|import \*)",
-                                                 own)), "")
+                         there and not re.search(
+                             rf"__getattr__|import \*|(globals|setattr|exec)\(|"
+                             rf"(?<!['\"])\b{name}\b", own)), "")
 
 
 def _check_imports(subject: Subject, report: Report) -> None:

@@ -255,10 +255,14 @@ def _compare_requirement(found: list, where: str, floor: str | None, bound: list
                          report: Report) -> None:
     """Compare what it requires of torch, which is something, with what its libraries
     need."""
+    from packaging.specifiers import SpecifierSet
+    # 2.13.0+cpu is the 2.13.0 of another index.
+    wanted = [SpecifierSet(re.sub(r"\+[\w.-]+", "", str(r.specifier))) for r in found]
+
     def admits(version: str) -> bool:
-        return all(r.specifier.contains(f"{version}.0") or
-                   version != FUTURE and any(r.specifier.contains(f"{version}.{n}")
-                                             for n in range(1, 4)) for r in found)
+        return all(one.contains(f"{version}.0") or
+                   version != FUTURE and any(one.contains(f"{version}.{n}")
+                                             for n in range(1, 4)) for one in wanted)
 
     if urls := [r.url for r in found if r.url]:
         report.add("torch-requirement", NOTE, f"requires torch from {urls[0]}, whose "
