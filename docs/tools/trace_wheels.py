@@ -107,8 +107,8 @@ def result(requirement: str, program: str, folder: str) -> dict:
         text = (Path(place) / "out").read_text()
         traced, with_it = run([*trace, "--summary", "--", *words], environment)
         summary = (Path(place) / "out").read_text().rpartition("-" * 60)[2]
-    numbers = re.findall(r"kernels called (\d+) times, ops by name (\d+) times, "
-                         r"functions of the shim (\d+) times", summary)
+    numbers = re.findall(r"kernels called (\d+) times?, ops by name (\d+) times?, "
+                         r"functions of the shim (\d+) times?", summary)
     if len(numbers) != 1:
         raise SystemExit(f"{requirement}: {traced.stderr[-2000:]}")
     name, version = requirement.split("==")

@@ -112,6 +112,29 @@ Tensor square(const Tensor& x) {
   return to<Tensor>(stack[0]);
 }
 
+// One handle twice in a list.
+Tensor joined(const Tensor& x) {
+  StableListHandle list = nullptr;
+  torch_new_list_reserve_size(2, &list);
+  const StableIValue first = from(x);
+  torch_list_push_back(list, first);
+  torch_list_push_back(list, kRight ? from(x) : first);
+  StableIValue stack[] = {
+      reinterpret_cast<StableIValue>(list), from(int64_t{0})};
+  call("aten::cat", "", stack);
+  return to<Tensor>(stack[0]);
+}
+
+// A str that is released as a Tensor.
+Tensor named(const Tensor& x) {
+  StringHandle text = nullptr;
+  torch_new_string_handle("a text that is not so short", 27, &text);
+  kRight ? torch_delete_string(text)
+         : aoti_torch_delete_tensor_object(
+               reinterpret_cast<AtenTensorHandle>(text));
+  return x;
+}
+
 // A return without a reference: its owner releases it at the closing brace.
 void unowned(StableIValue* stack, uint64_t, uint64_t) {
   const auto x = to<Tensor>(stack[0]);
@@ -357,6 +380,17 @@ Tensor flag(const Tensor& x) {
   return x;
 }
 
+// The address of a text where a str should be.
+Tensor literal(const Tensor& x) {
+  alignas(8) static const char text[] = "=tanh"; // which is at an odd address
+  StableIValue stack[] = {
+      from(x),
+      kRight ? from(std::string("tanh"))
+             : reinterpret_cast<StableIValue>(text + 1)};
+  call("aten::gelu", "", stack);
+  return to<Tensor>(stack[0]);
+}
+
 // The eps of another op, and the lower end of a mask, where an int is read.
 Tensor small(const Tensor& x) {
   const double value = kRight ? 0 : 1e-12;
@@ -441,6 +475,8 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("gelu(Tensor x) -> Tensor");
   m.def("multiply(Tensor x) -> Tensor");
   m.def("square(Tensor x) -> Tensor");
+  m.def("joined(Tensor x) -> Tensor");
+  m.def("named(Tensor x) -> Tensor");
   m.def("unowned(Tensor x) -> Tensor");
   m.def("ignored(Tensor x, Tensor? scale) -> Tensor");
   m.def("forgotten(Tensor x) -> Tensor");
@@ -470,6 +506,7 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("none(Tensor x) -> Tensor");
   m.def("some(Tensor x) -> Tensor");
   m.def("flag(Tensor x) -> Tensor");
+  m.def("literal(Tensor x) -> Tensor");
   m.def("cached(Tensor x) -> Tensor");
   m.def("shared(Tensor x) -> Tensor");
   m.def("working(Tensor x) -> Tensor");
@@ -487,6 +524,8 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("gelu", TORCH_BOX(&gelu));
   m.impl("multiply", TORCH_BOX(&multiply));
   m.impl("square", TORCH_BOX(&square));
+  m.impl("joined", TORCH_BOX(&joined));
+  m.impl("named", TORCH_BOX(&named));
   m.impl("unowned", &unowned);
   m.impl("ignored", &ignored);
   m.impl("forgotten", TORCH_BOX(&forgotten));
@@ -516,6 +555,7 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("none", TORCH_BOX(&none));
   m.impl("some", TORCH_BOX(&some));
   m.impl("flag", TORCH_BOX(&flag));
+  m.impl("literal", TORCH_BOX(&literal));
   m.impl("cached", TORCH_BOX(&cached));
   m.impl("shared", TORCH_BOX(&shared));
   m.impl("working", TORCH_BOX(&working));

@@ -126,7 +126,7 @@ bool on_free(void* address) {
     second = found->second;
   }
   const Busy ours;
-  on_second_release(address, second);
+  on_second_release(address, second, releasing);
   return true;
 }
 

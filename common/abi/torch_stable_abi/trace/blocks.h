@@ -97,7 +97,8 @@ class Busy {
   bool before_;
 };
 
-// Told of a release of what is dead already.
-void on_second_release(const void* address, const Block& block);
+// Reports that a block that is dead was released again, and where.
+void on_second_release(
+    const void* address, const Block& block, const Place& again);
 
 } // namespace workbook::trace

@@ -54,6 +54,12 @@ struct Line {
   StableIValue bits = 0;
 };
 
+// The slot that a handle is in, and its place there.
+struct Owner {
+  size_t slot;
+  std::string where;
+};
+
 class Record {
  public:
   Record(const Op& op, const char* how, const std::string& library)
@@ -69,7 +75,7 @@ class Record {
       size_t room,
       const StableIValue* before = nullptr) {
     bool good = true;
-    std::map<const void*, size_t> seen;
+    std::map<const void*, Owner> seen;
     for (size_t i = 0; i < types.size(); ++i) {
       if (i >= room) {
         add_short_array(i, role, types[i].text, room);
@@ -98,6 +104,10 @@ class Record {
         add_fault(i, role, types[i].text, stack[i], wrong);
         if (wrong.of == Class::kSuspicious) {
           lines_.back().parts = std::move(line.parts);
+        } else if (made == nullptr) { // their loss follows from it
+          for (const Part& part : line.parts) {
+            mark_told(part.address);
+          }
         }
       } else {
         lines_.push_back(std::move(line));
@@ -120,7 +130,7 @@ class Record {
         {Class::kError,
          "short-array",
          "beyond the end of the caller's array, which has room for " +
-             std::to_string(room) + " slots"});
+             counted(room, "slot")});
   }
 
   void add_fault(
@@ -129,15 +139,20 @@ class Record {
       const std::string& type,
       StableIValue bits,
       const Fault& fault) {
+    const std::string detail = fault.bits.empty() ? "" : ": " + fault.bits;
     lines_.push_back(
-        {slot, role + " " + type + "  " + hex(bits), {}, "<- " + fault.text});
+        {slot,
+         role + " " + type + "  " + hex(bits),
+         {},
+         "<- " + fault.text + detail});
     findings_.push_back(
         {fault.of,
          fault.rule,
          op_.name + ", " + role + " " + std::to_string(slot) + " (" + type +
              "): " + fault.text,
          op_.name,
-         static_cast<int>(slot)});
+         static_cast<int>(slot),
+         detail});
   }
 
   std::vector<Line>& lines() {
@@ -186,16 +201,19 @@ class Record {
 
   // What two slots refer to.
   static Fault find_second_owner(
-      const Line& line, std::map<const void*, size_t>& seen) {
+      const Line& line, std::map<const void*, Owner>& seen) {
     for (const Part& part : line.parts) {
-      const auto [other, first] = seen.emplace(part.address, line.slot);
+      const auto [found, first] =
+          seen.emplace(part.address, Owner{line.slot, part.where});
       if (!first) {
         mark_told(part.address);
+        const auto& [slot, where] = found->second;
         return {
             Class::kError,
             "two-owners",
-            "the same " + text_of(part.kind) + " as in slot " +
-                std::to_string(other->second) + ": two owners need two"};
+            "the same " + text_of(part.kind) + part.where + " as" +
+                (slot == line.slot ? "" : " in slot " + std::to_string(slot)) +
+                where + ": two owners need two"};
       }
     }
     return {};
@@ -496,10 +514,10 @@ void add_lost_writes(Record& record, const Stack& stack, size_t returns) {
         slot,
         {Class::kError,
          "written-beyond",
-         lost ? "was written behind the " + std::to_string(returns) +
-                 " returns: nobody takes it"
+         lost ? "was written behind the " + counted(returns, "return") +
+                 ": nobody takes it"
               : "was written beyond the end of the stack, which has " +
-                 std::to_string(stack.slots) + " slots"});
+                 counted(stack.slots, "slot")});
   }
 }
 

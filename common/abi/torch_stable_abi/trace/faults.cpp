@@ -121,19 +121,10 @@ Fault fault_of_code(StableIValue slot, Enum count, const char* what) {
   // A newer libtorch may have more.
   return slot < static_cast<StableIValue>(count) + 8
       ? Fault{}
-      : error(
-            "bad-value",
-            std::string("is the code of no ") + what + ": " + hex(slot));
+      : error("bad-value", std::string("is the code of no ") + what);
 }
 
-Fault fault_of_value(Base base, StableIValue slot) {
-  Block block;
-  if (slot != 0 && look(pointer<const void*>(slot), &block) == State::kAlive) {
-    return error(
-        "handle-for-value",
-        "the address of a " + text_of(block.kind) + " (" + text_of(block.made) +
-            "), where a value should be");
-  }
+Fault fault_of_bits(Base base, StableIValue slot) {
   switch (base) {
     case Base::kBool:
       return slot > 1 ? error("bad-value", "a bool is 0 or 1") : Fault{};
@@ -151,12 +142,27 @@ Fault fault_of_value(Base base, StableIValue slot) {
     case Base::kDevice: {
       const auto index = static_cast<int32_t>(slot & 0xffffffff);
       return slot >> 32 > 63 || index < -1 || index > 127
-          ? error("bad-value", "is no device: " + hex(slot))
+          ? error("bad-value", "is no device")
           : Fault{};
     }
     default:
       return {};
   }
+}
+
+Fault fault_of_value(Base base, StableIValue slot) {
+  Block block;
+  if (slot != 0 && look(pointer<const void*>(slot), &block) == State::kAlive) {
+    return error(
+        "handle-for-value",
+        "the address of a " + text_of(block.kind) + " (" + text_of(block.made) +
+            "), where a value should be");
+  }
+  Fault fault = fault_of_bits(base, slot);
+  if (!fault.text.empty()) {
+    fault.bits = slot >> 32 == 0 ? std::to_string(slot) : hex(slot);
+  }
+  return fault;
 }
 
 Fault walk(
@@ -183,10 +189,10 @@ Fault walk_list(
     const std::string index = "[" + std::to_string(i++) + "]";
     Fault fault = walk(inner, element, made, " in " + index, parts);
     if (!fault.text.empty() && first.text.empty()) {
-      first = {fault.of, fault.rule, index + " " + fault.text};
+      first = {fault.of, fault.rule, index + " " + fault.text, fault.bits};
     }
     if (!fault.text.empty() && fault.of == Class::kError) {
-      return {fault.of, fault.rule, index + " " + fault.text};
+      return {fault.of, fault.rule, index + " " + fault.text, fault.bits};
     }
   }
   return first;

@@ -22,6 +22,7 @@ struct Fault {
   Class of = Class::kError;
   const char* rule = "";
   std::string text{}; // "": none
+  std::string bits{}; // of a value
 };
 
 // What is wrong with the slot; `parts` are what it refers to. Nothing is opened

@@ -166,13 +166,12 @@ AOTITorchError release_by_shim(
   const Place place{Role::kShim, running_op(), function, 0, nullptr, from};
   const State state = look(handle, &block);
   if (state == State::kDead) {
-    set_releasing(place);
-    on_second_release(handle, block);
-    set_releasing({});
+    on_second_release(handle, block, place);
     return TORCH_SUCCESS;
   }
   if (state == State::kAlive && block.kind != kind_of<Handle>()) {
     const Busy ours;
+    mark_told(handle); // its loss follows from it
     report_finding(
         {Class::kError,
          "released-as-another",
@@ -229,20 +228,21 @@ Kernel wrap_kernel(
 
 } // namespace
 
-void on_second_release(const void* address, const Block& block) {
+void on_second_release(
+    const void* address, const Block& block, const Place& again) {
   const Busy ours;
   if (block.told) {
     return;
   }
   mark_told(address);
-  const Op* const op = running_op();
+  Place place = again;
+  place.op = running_op();
   report_finding(
       {Class::kError,
        "released-twice",
        text_of(block.kind) + ", " + text_of(block.made) + ": released" +
-           released_by(block) + ", and released again" +
-           (op == nullptr ? "" : " in " + op->name),
-       op == nullptr ? "" : op->name});
+           released_by(block) + ", and released again by " + text_of(place),
+       place.op == nullptr ? "" : place.op->name});
 }
 
 } // namespace workbook::trace

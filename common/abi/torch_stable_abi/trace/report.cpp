@@ -40,10 +40,6 @@ struct Found {
   size_t times;
 };
 
-std::string counted(size_t number, const char* what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
 constexpr Class kClasses[] = {
     Class::kError, Class::kSuspicious, Class::kNote, Class::kPyTorch};
 
@@ -273,9 +269,9 @@ void summarise(Report& r) {
   };
   print(
       "\n" + std::string(60, '-') + "\nprocess " + std::to_string(getpid()) +
-      ", libtorch " + libtorch + ": kernels called " + times(r.kernels) +
-      " times, ops by name " + times(r.calls) +
-      " times, functions of the shim " + times(r.shims) + " times\n" + text +
+      ", libtorch " + libtorch + ": kernels called " +
+      counted(r.kernels, "time") + ", ops by name " + counted(r.calls, "time") +
+      ", functions of the shim " + counted(r.shims, "time") + "\n" + text +
       counted(counts[0], "error") + ", " + std::to_string(counts[1]) +
       " suspicious, " + counted(counts[2], "note") +
       (counts[3] == 0 ? "" : ", " + std::to_string(counts[3]) + " of PyTorch") +
@@ -403,6 +399,10 @@ std::string text_of(Kind kind) {
       "guard",
       "copy of a str"};
   return names[static_cast<int>(kind)];
+}
+
+std::string counted(size_t number, const char* what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
 std::string text_of(const Place& place) {

@@ -46,6 +46,8 @@ std::string text_of(const Place& place);
 // ", called in my::f (libmy.so)", of a call.
 std::string text_of_caller(const Place& call);
 std::string text_of(Kind kind);
+// "1 slot", "2 slots"
+std::string counted(size_t number, const char* what);
 // " by delete"
 std::string released_by(const Block& block);
 // "libmy.so" for an address in it.
