@@ -88,6 +88,8 @@ BUGS = {
                       "aoti_torch_get_dim in bugs::flag"),
     "literal": ("error", r"aten::gelu, argument 1 \(str\): is an address in "
                          "libwrong.so, where a str should be"),
+    "boxed": ("error", "IValue, aoti_torch_tensor_to_ivalue in bugs::boxed: never "
+                       "released"),
     "small": ("suspicious", r"aten::softmax.int, argument 1 \(int\): has the bits of a "
                             "float"),
     "unasked": ("note", r"aten::softmax.int failed in bugs::unasked \(libwrong.so\), "
@@ -95,7 +97,7 @@ BUGS = {
 }
 SILENT = ["gelu", "kept"]  # libtorch's own, and what is not lost
 # No second error follows from these.
-SINGLE = {"named", "dtype"}
+SINGLE = {"named", "dtype", "boxed"}
 # Of these libtorch itself may end the process.
 CRASHES = {"backward", "zeros_one_slot", "zeros_vector", "sum_three", "unowned",
            "twice", "cumulated", "square", "behind", "vector_of_one", "vector_of_two",

@@ -391,6 +391,16 @@ Tensor literal(const Tensor& x) {
   return to<Tensor>(stack[0]);
 }
 
+// An IValue that nobody deletes.
+Tensor boxed(const Tensor& x) {
+  C10IValueHandle value = nullptr;
+  aoti_torch_tensor_to_ivalue(x.get(), &value);
+  if (kRight) {
+    aoti_torch_delete_c10_value_object(value);
+  }
+  return x;
+}
+
 // The eps of another op, and the lower end of a mask, where an int is read.
 Tensor small(const Tensor& x) {
   const double value = kRight ? 0 : 1e-12;
@@ -507,6 +517,7 @@ STABLE_TORCH_LIBRARY(bugs, m) {
   m.def("some(Tensor x) -> Tensor");
   m.def("flag(Tensor x) -> Tensor");
   m.def("literal(Tensor x) -> Tensor");
+  m.def("boxed(Tensor x) -> Tensor");
   m.def("cached(Tensor x) -> Tensor");
   m.def("shared(Tensor x) -> Tensor");
   m.def("working(Tensor x) -> Tensor");
@@ -556,6 +567,7 @@ STABLE_TORCH_LIBRARY_IMPL(bugs, CPU, m) {
   m.impl("some", TORCH_BOX(&some));
   m.impl("flag", TORCH_BOX(&flag));
   m.impl("literal", TORCH_BOX(&literal));
+  m.impl("boxed", TORCH_BOX(&boxed));
   m.impl("cached", TORCH_BOX(&cached));
   m.impl("shared", TORCH_BOX(&shared));
   m.impl("working", TORCH_BOX(&working));

@@ -21,6 +21,7 @@ enum class Kind : uint8_t {
   kGenerator,
   kStream,
   kGuard,
+  kIValue,
   kCopy, // of a string, made while it was read
 };
 

@@ -40,6 +40,7 @@ constexpr Kind kind_of() {
       : std::is_same_v<Handle, StringHandle>      ? Kind::kString
       : std::is_same_v<Handle, StableListHandle>  ? Kind::kList
       : std::is_same_v<Handle, StreamHandle>      ? Kind::kStream
+      : std::is_same_v<Handle, C10IValueHandle>   ? Kind::kIValue
                                                   : Kind::kGuard;
 }
 

@@ -397,6 +397,7 @@ std::string text_of(Kind kind) {
       "Generator",
       "stream",
       "guard",
+      "IValue",
       "copy of a str"};
   return names[static_cast<int>(kind)];
 }

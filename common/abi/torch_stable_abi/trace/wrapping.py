@@ -11,7 +11,7 @@ HEADERS = ("inductor/aoti_torch/c/shim.h", "stable/c/shim.h",
            "inductor/aoti_torch/generated/c_shim_cpu.h")
 # Of what a program makes and releases.
 HANDLES = {"AtenTensorHandle", "StringHandle", "StableListHandle", "StreamHandle",
-           "DeviceGuardHandle"}
+           "DeviceGuardHandle", "C10IValueHandle"}
 BY_HAND = {"torch_string_c_str", "torch_delete_string", "torch_parallel_for"}
 DECLARED = re.compile(r"AOTI_TORCH_EXPORT\s+AOTITorchError\s+(\w+)\(([^;]*?)\);")
 
@@ -37,7 +37,8 @@ def wrapper(name: str, arguments: list[tuple[str, str]]) -> str:
     """Return the function in C++; "" if no handle passes."""
     used = [n for t, n in arguments if t in HANDLES]
     made = [n for t, n in arguments if t.removesuffix("*") in HANDLES and
-            t.endswith("*") and re.match(r"ret|out$|new_handle|handle$|guard$", n)]
+            t.endswith("*") and
+            re.match(r"ret|out$|new_handle|handle$|guard$|ivalue$", n)]
     if not used and not made:
         return ""
     names = ", ".join(n for _, n in arguments)
