@@ -314,8 +314,9 @@ print(f(x).sum().item(), torch.ops.bugs.length("hello there", x))
 
 
 PROCESSES = """
-import multiprocessing, os, sys, time, torch
-torch.ops.load_library(sys.argv[1])
+import ctypes, multiprocessing, os, platform, sys, time, torch
+how = sys.argv[2]
+ctypes.CDLL(sys.argv[1], os.RTLD_NOW | (os.RTLD_DEEPBIND if how == "deep" else 0))
 op, x = getattr(torch.ops.bugs, sys.argv[3]), torch.ones(2, 3)
 class Data(torch.utils.data.Dataset):
     def __len__(self):
@@ -325,22 +326,24 @@ class Data(torch.utils.data.Dataset):
 def work():
     for _ in range(4): op(x)
     if how == "killed": os.kill(os.getpid(), 9)
-how = sys.argv[2]
 if how == "loader":
     for _ in torch.utils.data.DataLoader(Data(), num_workers=1): pass
 elif how == "exit":
     work()
     os._exit(0)
 elif how == "closed":
-    os.closerange(3, 4096)
+    os.closerange(2, 4096)
+    files = [open(f"{sys.argv[0]}.{i}", "w") for i in range(200)]
     work()
-elif how == "daemon":
+elif how == "deep":
     work()
-    if os.fork() == 0:
-        os.setsid()
-        [os.close(n) for n in (0, 1, 2)]
-        time.sleep(8)
-        work()
+elif how == "system call":
+    work()
+    ctypes.CDLL(None).syscall(231 if platform.machine() == "x86_64" else 94, 0)
+elif how.startswith("daemon"):
+    if os.fork() or os.fork(): os._exit(0)
+    time.sleep(float(how.split()[1]))
+    work()
 elif how == "kept":
     numbers = [op(x) for _ in range(4)]
 else:
@@ -362,18 +365,27 @@ def test_python_processes(programs, workbook, tmp_path):
         return workbook(
             "trace", "--summary", "--", ROOT / ".venv/bin/python", script,
             programs / "libwrong.so", how, op, PYTHONPATH=str(torch_root().parent))
-    for how in "loader", "fork", "exit", "closed":
+    for how in "loader", "fork", "exit", "closed", "daemon 0.5":
         done = call(how, "forgotten")
         assert done.returncode == 1 and "kernels called 4 times" in done.stderr
         assert re.search(r"aten::mul.out, .*never released \(4 times\)", done.stderr)
+    assert not any(file.stat().st_size for file in tmp_path.glob("script.py.*"))
     done = call("fork", "kept")
     assert done.returncode == 0 and not found(done.stderr), done.stderr
     done = call("killed", "kept")
     assert done.returncode == 2, done.stderr
     assert "1 process that ran kernels ended by a signal or exec" in done.stderr
-    done = call("daemon", "kept")
+    done = call("system call", "kept")
+    assert done.returncode == 2 and "ended with status 0, neither by exit" in \
+        done.stderr, done.stderr
+    done = call("daemon 7", "forgotten")
     assert done.returncode == 2, done.stderr
-    assert re.search(r"processes that it has begun still run \(\d+\)", done.stderr)
+    assert re.search(r"1 process that loaded libtorch still runs 5 s after the "
+                     r"program's end \(\d+\)", done.stderr), done.stderr
+    done = call("deep", "forgotten")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("libwrong.so calls libtorch past the tracer, as after "
+                             "RTLD_DEEPBIND") == 1, done.stderr
     done = call("kept", "number")
     assert done.returncode == 0 and not found(done.stderr), done.stderr
     assert times(done.stderr, "Tensor, aoti_torch_new_tensor_handle in bugs::number: "
@@ -467,6 +479,7 @@ def test_words_that_make_no_sense(workbook):
     for words, status, said in (
             ([], 2, "name a program"), (["--", "nonesuch"], 2, "there is no program"),
             (["--", "true"], 2, "nothing passed the boundary"),
+            (["--", "env", "-i", "true"], 2, "without LD_PRELOAD (env -i, "),
             (["--", "sh", "-c", "exit 3"], 3, "ended with status 3, and nothing")):
         done = workbook("trace", *words)
         assert done.returncode == status and said in done.stderr, done.stderr

@@ -31,14 +31,16 @@ from torch_stable_abi.trace import library
 
 TAKES_COMMAND = True  # after --
 # What the program's processes share: counts, and what runs.
-STATUS = struct.Struct("8I200s")
+STATUS = struct.Struct("9I200s200s")
+WAIT = 5  # seconds, for processes that still run when the program has ended
 SCHEMA = 1  # of --json; a key may come, and none changes its meaning
 
 
 @dataclass(frozen=True)
 class Status:
     """Counts of all processes: those that used libtorch's shim, what was found, the
-    summaries, those that ran kernels, and those of them that gave a summary."""
+    summaries, those that ran kernels, those of them that gave a summary, and the lines
+    that could not be written."""
 
     used: int
     errors: int
@@ -48,14 +50,17 @@ class Status:
     summaries: int
     ran_kernels: int
     summarised_kernels: int
+    lost: int
     running: str
+    untraced: str  # a library that calls libtorch past the tracer
     alive: list[int]  # the processes that the program leaves behind
 
     @classmethod
-    def read(cls, file: Path) -> "Status":
-        alive = wait_for_processes(file)
-        *counts, running = STATUS.unpack(file.read_bytes())
-        return cls(*[*counts, running.split(b"\0")[0].decode(errors="replace"), alive])
+    def read(cls, file: Path, alive: list[int]) -> "Status":
+        *counts, running, untraced = STATUS.unpack(file.read_bytes())
+        texts = [text.split(b"\0")[0].decode(errors="replace")
+                 for text in (running, untraced)]
+        return cls(*[*counts, *texts, alive])
 
     @property
     def unseen(self) -> int:
@@ -128,41 +133,57 @@ def write_json(file: Path, events: Path, command: list[str], status: int) -> Non
         "processes": merge_events(text)}, indent=2) + "\n")
 
 
-def wait_for_processes(status: Path, seconds: float = 2) -> list[int]:
-    """Wait for the processes that use the file with the counts, and return those that
-    still run. Python's own helpers end soon after the program."""
-    until = time.monotonic() + seconds
-    while True:
-        alive = []
-        for maps in Path("/proc").glob("[0-9]*/maps"):
-            with contextlib.suppress(OSError):
-                if f" {status}\n" in maps.read_text(errors="replace"):
-                    alive.append(int(maps.parent.name))
-        if not alive or time.monotonic() > until:
-            return sorted(alive)
+def find_processes(status: Path) -> list[int]:
+    """Return the processes that use the file with the counts, and have libtorch."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            maps = file.read_text(errors="replace")
+            if f" {status.resolve()}\n" in maps and "/libtorch_cpu.so\n" in maps:
+                found.append(int(file.parent.name))
+    return sorted(found)
+
+
+def wait_for_processes(status: Path) -> list[int]:
+    """Wait until the processes that use libtorch have ended, and return those that
+    still run after WAIT."""
+    until = time.monotonic() + WAIT
+    while (alive := find_processes(status)) and time.monotonic() < until:
         time.sleep(0.05)
+    return alive
 
 
-def describe_gaps(how: str, status: Status) -> str:
-    """Return what could not be looked at; "" if all was."""
-    if not status.used:
-        return (f"{how}, and nothing passed the boundary: it loaded no library that "
-                "uses\n  libtorch's C shim (or is linked statically, or set-user-ID, "
-                "or opens its\n  libraries with RTLD_DEEPBIND, or runs without its "
-                "LD_PRELOAD, as by env -i: then\n  nothing can be seen)")
+def describe_gaps(how: str, status: Status) -> list[str]:
+    """Return what could not be looked at."""
+    gaps = []
+    if status.untraced:
+        gaps.append(f"{status.untraced} calls libtorch past the tracer, as after "
+                    "RTLD_DEEPBIND: nothing is known\n  of it")
     if status.alive:
+        processes = "process that loaded libtorch still runs" \
+            if len(status.alive) == 1 else "processes that loaded libtorch still run"
         which = ", ".join(map(str, status.alive))
-        return (f"processes that it has begun still run ({which}): what they do from "
-                "now on is\n  in no count")
-    if not status.summaries:
-        return how + (f" in {status.running}" if status.running else "") + \
-            ", so there is no summary of what leaked"
-    if status.unseen:
+        gaps.append(f"{len(status.alive)} {processes} {WAIT} s after the program's end "
+                    f"({which}): what is found there\n  from now on is not shown")
+    elif not status.used and not status.untraced:
+        gaps.append(f"{how}, and nothing passed the boundary: no library that uses "
+                    "libtorch's\n  C shim was loaded where the tracer is. It is in no "
+                    "program that is linked statically or\n  set-user-ID, or started "
+                    "without LD_PRELOAD (env -i, sudo, subprocess with env=)")
+    elif not status.summaries:
+        gaps.append(how + (f" in {status.running}" if status.running else "") +
+                    (", neither by exit nor by _exit (a system call, or exec)"
+                     if " was ended by " not in how else "") +
+                    ", so there is no summary of what leaked")
+    elif status.unseen:
         processes = "process that ran kernels" if status.unseen == 1 else \
             "processes that ran kernels"
-        return (f"{status.unseen} {processes} ended by a signal or exec, or run still: "
-                "there is no summary of what leaked there")
-    return ""
+        gaps.append(f"{status.unseen} {processes} ended by a signal or exec: there is "
+                    "no summary of what leaked there")
+    if status.lost:
+        gaps.append("not all that was found could be written, as where a process has "
+                    "closed its files and\n  may not open them again")
+    return gaps
 
 
 def exit_status(ended: int, status: Status, strict: bool) -> int:
@@ -170,7 +191,7 @@ def exit_status(ended: int, status: Status, strict: bool) -> int:
         return ended if ended > 0 else 128 - ended
     if status.errors or strict and status.suspicious:
         return 1
-    return 2 if not status.used or status.unseen or status.alive else 0
+    return 2 if describe_gaps("", status) else 0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -192,7 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
                                    env=environment(arguments, file))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the program's
         ended = process.wait()
-        status = Status.read(file)
+        status = Status.read(file, wait_for_processes(file))
         result = exit_status(ended, status, arguments.strict)
         rest = Path(folder, "status.text")  # of who closed the descriptor of stderr
         if rest.exists():
@@ -201,6 +222,6 @@ def run(arguments: argparse.Namespace) -> int:
             write_json(Path(arguments.json), Path(folder, "events"), command, result)
     how = f"{command[0]} ended with status {ended}" if ended >= 0 else \
         f"{command[0]} was ended by {name_signal(-ended)}"
-    if gaps := describe_gaps(how, status):
-        print(f"workbook: {gaps}", file=sys.stderr)
+    for gap in describe_gaps(how, status):
+        print(f"workbook: {gap}", file=sys.stderr)
     return result

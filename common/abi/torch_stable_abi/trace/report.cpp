@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include "bindings.h"
 #include "ending.h"
 #include "op.h"
 #include "reach.h"
@@ -8,11 +9,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +33,9 @@ struct Status {
   std::atomic<uint32_t> errors, suspicious, notes, pytorch;
   std::atomic<uint32_t> summaries;
   std::atomic<uint32_t> ran_kernels, summarised_kernels; // processes
+  std::atomic<uint32_t> lost; // lines that could not be written
   char running[200];
+  char untraced[200]; // a library that calls past the tracer
 };
 
 struct Found {
@@ -44,25 +47,50 @@ constexpr Class kClasses[] = {
     Class::kError, Class::kSuspicious, Class::kNote, Class::kPyTorch};
 
 // A file that lines are appended to, by all processes. The program may close
-// its descriptor, as a daemon does; it is then opened by its path.
-struct Sink {
-  int file = -1;
-  std::string path;
-
-  void append(const std::string& text) {
-    if (write(file, text.data(), text.size()) < 0 && errno == EBADF) {
-      open_path();
-      (void)!write(file, text.data(), text.size());
+// its descriptor, as a daemon does, or put another file in its place; the file
+// is then opened by its path.
+class Output {
+ public:
+  // Opens the file, or uses one that is open already.
+  void open(const std::string& path, int opened = -1) {
+    path_ = path;
+    const int file = opened >= 0
+        ? opened
+        : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    file_ = fcntl(file, F_DUPFD_CLOEXEC, 100); // where programs have none
+    if (file_ < 0) {                           // ulimit -n is low
+      file_ = fcntl(file, F_DUPFD_CLOEXEC, 3);
     }
+    if (opened < 0 && file >= 0) {
+      close(file);
+    }
+    fstat(file_, &status_);
   }
-  void open_path() {
-    file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+
+  bool is_wanted() const {
+    return !path_.empty();
   }
+
+  // Returns whether all of the text was written.
+  bool append(const std::string& text) {
+    struct stat now {};
+    if (fstat(file_, &now) != 0 || now.st_dev != status_.st_dev ||
+        now.st_ino != status_.st_ino) {
+      open(path_);
+    }
+    return write(file_, text.data(), text.size()) ==
+        static_cast<ssize_t>(text.size());
+  }
+
+ private:
+  std::string path_;
+  std::atomic<int> file_{-1};
+  struct stat status_ {};
 };
 
 struct Report {
-  Sink text;
-  Sink json; // a line for each event, for the process that started it all
+  Output text;
+  Output json; // a line for each event, for the process that started it all
   Status* status = nullptr;
   bool summary = std::getenv("WORKBOOK_TRACE_SUMMARY") != nullptr;
   std::mutex mutex;
@@ -71,6 +99,7 @@ struct Report {
   std::atomic<size_t> kernels{0}, calls{0}, shims{0};
   std::unordered_set<Hidden> looked_at, held; // what was alive; of it
   pid_t process = getpid();
+  bool forked = false;
   bool ended = false; // only the summary is to come
 
   bool is_used() const {
@@ -84,6 +113,7 @@ struct Report {
     held.clear();
     kernels = calls = shims = 0;
     process = getpid();
+    forked = true;
     ended = false;
   }
 };
@@ -106,22 +136,16 @@ Report& report() {
   static Report* const report = [] {
     auto* made = new Report;
     watch_forks();
-    if (const char* path = std::getenv("WORKBOOK_TRACE_OUTPUT")) {
-      made->text.path = path;
-      made->text.open_path();
-    } else { // the program may put another in its place
-      made->text.file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
-      if (made->text.file < 0) { // ulimit -n is low
-        made->text.file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-      }
-    }
     if (const char* path = std::getenv("WORKBOOK_TRACE_JSON")) {
-      made->json.path = path;
-      made->json.open_path();
+      made->json.open(path);
+    }
+    const char* const output = std::getenv("WORKBOOK_TRACE_OUTPUT");
+    if (output != nullptr) {
+      made->text.open(output);
     }
     if (const char* path = std::getenv("WORKBOOK_TRACE_STATUS")) {
-      if (made->text.path.empty()) { // which the tool prints at the end
-        made->text.path = std::string(path) + ".text";
+      if (output == nullptr) { // the tool prints this file at the end
+        made->text.open(std::string(path) + ".text", STDERR_FILENO);
       }
       const int file = open(path, O_RDWR | O_CLOEXEC);
       void* const pages = mmap(
@@ -171,10 +195,17 @@ std::string json_of(const Finding& finding, size_t times) {
       ", \"times\": " + std::to_string(times) + "}";
 }
 
+void append(Output& output, const std::string& text) {
+  if (!output.append(text) && report().status != nullptr) {
+    ++report().status->lost;
+  }
+}
+
 // One write for each line, since processes share the file.
 void write_json(Report& r, const std::string& fields) {
-  if (!r.json.path.empty()) {
-    r.json.append(
+  if (r.json.is_wanted()) {
+    append(
+        r.json,
         "{\"process\": " + std::to_string(getpid()) + ", " + fields + "}\n");
   }
 }
@@ -327,13 +358,36 @@ void look_before_end(const void* frame) {
   }
 }
 
+// Says that a library's calls were not seen; returns whether there is one.
+bool report_untraced_library(Report& r) {
+  const std::string library = find_untraced_library();
+  if (library.empty()) {
+    return false;
+  }
+  report_finding(
+      {Class::kNote,
+       "untraced-library",
+       library +
+           ": calls libtorch past the tracer, as after RTLD_DEEPBIND; "
+           "nothing is known of it"});
+  if (r.status != nullptr) {
+    std::strncpy(
+        r.status->untraced, library.c_str(), sizeof(r.status->untraced) - 1);
+  }
+  return true;
+}
+
 void end_process(const void* frame) {
   const Busy ours;
   Report& r = report();
-  if (!r.is_used() || r.ended) {
+  // Of a fork, whose locks anyone may hold, its parent knows the libraries.
+  if (r.ended || (r.forked && !r.is_used())) {
     return;
   }
   r.ended = true;
+  if (!report_untraced_library(r) && !r.is_used()) {
+    return;
+  }
   const auto alive = look_at_alive(r, frame);
   if (!alive.empty()) {
     usleep(20000); // a thread that still works releases what it works with
@@ -355,7 +409,7 @@ bool is_own_process() {
 }
 
 void print(const std::string& text) {
-  report().text.append(text);
+  append(report().text, text);
 }
 
 bool is_summary() {
