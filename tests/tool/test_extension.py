@@ -69,14 +69,6 @@ def test_the_ops_are_listed(build, workbook, tmp_path):
     assert row["libraries"]["libmatrix.so"]["kernels"]["matrix_::same"] == ["CPU"]
 
 
-@pytest.mark.skipif(not (torch_root() / "lib/libtorch_python.so").exists(),
-                    reason="this libtorch is without Python")
-def test_the_ops_of_libtorch_python_are_not_a_librarys(build, tmp_path):
-    library = build(OPS, needs=("-ltorch_cpu", "-ltorch_python"))
-    result = extension.load(library, MINE, tmp_path, extension.Limits())
-    assert result.ops == ["matrix_::same", "matrix_::same.two"]
-
-
 def test_a_command_sees_the_libtorch(build, workbook):
     library = build(OPS)
     done = workbook("matrix", library, MINE, "--", "sh", "-c",
@@ -310,7 +302,20 @@ def test_libraries_that_exclude_each_other(build, workbook):
     done = workbook("matrix", *ops, MINE)
     assert done.returncode == 0, done.stdout
     assert "a process can load one of these, which define the same op: " \
-        "libmatrix.so, libagain.so\n" in done.stdout
+        "libmatrix.so, libagain.so (matrix_::same, matrix_::same.two)\n" in done.stdout
+
+
+@pytest.mark.skipif(not (torch_root() / "lib/libtorch_python.so").exists(),
+                    reason="this libtorch is without Python")
+@pytest.mark.parametrize("version", [supported()[0], MINE])
+def test_what_libtorch_itself_brings(build, tmp_path, version):
+    """libtorch_python registers ops, and the libtorch.so of PyPI needs CUDA's."""
+    runtimes.fetch(version)
+    library = build(OPS, needs=("-ltorch_python", "-ltorch"))
+    result = extension.load(library, version, tmp_path, extension.Limits())
+    assert not result.refused and set(result.without) <= {"libtorch_python.so"}
+    assert result.ops == ["matrix_::same", "matrix_::same.two"]
+    assert sorted(result.kernels) == result.ops
 
 
 @pytest.mark.parametrize("output", [

@@ -12,8 +12,10 @@ import sys
 import tempfile
 import venv
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from torch_stable_abi.files import CACHE, DAMAGED_ZIP, MACHINES, find_machine
@@ -399,20 +401,22 @@ def judge(results: dict[str, Result], subject: Subject) -> dict[str, list[str]]:
     silent = [name for name, one in loaded.items() if not (one.ops or one.kernels)]
     mine = {op.partition("::")[0] for op in ops}
     foreign = {op for op in undefined if mine and op.partition("::")[0] not in mine}
+    twice = find_twice(loaded) if subject.named else {}
     python = {op for op in ops - computing | undefined
               if is_word(op, subject.in_python)}
     return {"silent": silent if subject.named or len(silent) == len(loaded) else [],
             "without_kernel": sorted(ops - computing - python),
             "without_schema": sorted(undefined - foreign - python),
-            "twice": find_twice(loaded) if subject.named else [],
+            "twice": list(twice), "ops_twice": sorted({*chain(*twice.values())}),
             "in_python": sorted(python), "foreign": sorted(foreign - python)}
 
 
-def find_twice(loaded: dict[str, Result]) -> list[str]:
-    """Return the libraries that define an op which another one defines too."""
-    return [name for name, one in loaded.items() if any(
-        set(one.ops or []) & set(other.ops or []) for other in loaded.values()
-        if other is not one)]
+def find_twice(loaded: dict[str, Result]) -> dict[str, list[str]]:
+    """Return {library: those of its ops that another one defines too}."""
+    counts = Counter(op for one in loaded.values() for op in one.ops or [])
+    ops = {name: [op for op in one.ops or [] if counts[op] > 1]
+           for name, one in loaded.items()}
+    return {name: twice for name, twice in ops.items() if twice}
 
 
 def is_word(op: str, text: str) -> bool:
@@ -438,7 +442,7 @@ def show(version: str, row: dict) -> None:
         print(f"{'':<8}left to the package's Python: {shorten(row['in_python'])}")
     if row["twice"]:
         print(f"{'':<8}a process can load one of these, which define the same op: "
-              f"{shorten(row['twice'])}")
+              f"{shorten(row['twice'])} ({shorten(row['ops_twice'])})")
     if row["foreign"]:
         print(f"{'':<8}left to who defines these ops: {shorten(row['foreign'])}")
     if row.get("passed"):
