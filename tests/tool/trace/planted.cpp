@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -428,6 +429,9 @@ int main(int, char** words) {
   for (size_t i = 0; i < count; ++i) {
     const pid_t child = fork();
     if (child == 0) {
+      // What libtorch reads after a fault may never end.
+      const rlimit seconds{20, 20};
+      setrlimit(RLIMIT_CPU, &seconds);
       random_bits.seed(seed * 1000003 + i);
       {
         const Tensor x = tensor();
