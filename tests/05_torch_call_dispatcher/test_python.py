@@ -83,6 +83,7 @@ def test_nothing_is_shared_between_libraries(tmp_path):
     assert "wb::Declared" not in symbols and "wb::Call" not in symbols
 
 
+@pytest.mark.full
 def test_swiglu_mlp_in_python():
     if not (torch_root() / "__init__.py").exists():
         pytest.skip("TORCH_ROOT is a libtorch without Python")

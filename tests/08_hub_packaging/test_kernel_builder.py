@@ -23,6 +23,7 @@ needs_python_h = pytest.mark.skipif(
     reason="no Python.h, which kernel-builder's header includes")
 
 
+@pytest.mark.full
 @needs_python_h
 def test_its_binding_takes_kernel_builders_macros(builders):
     binding, = compile_objects(builders, "g++", only="torch_binding")

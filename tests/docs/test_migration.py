@@ -297,6 +297,7 @@ def types_of(code: str, torch: Path, header: str) -> list[str]:
     return sorted(re.findall(r"case\s+[\w:]*ScalarType::(\w+)", text))
 
 
+@pytest.mark.full
 def test_dispatch_macros_have_the_types_of_the_page():
     rows = re.findall(r"^\| `(AT_DISPATCH_\w+)` \| `(.*)` \|$",
                       PAGE.read_text(), re.M)

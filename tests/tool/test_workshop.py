@@ -128,6 +128,7 @@ def test_archive_writes_over_no_device(workbook, tmp_path):
         assert f"FILE: {file} is {what}, where a file is expected" in done.stderr
 
 
+@pytest.mark.full
 def test_archive_names_what_it_cannot_read(tmp_path):
     """A file that git tracks is a named pipe here, another one is gone."""
     folder = copy_checkout(tmp_path / "workbook")
