@@ -9,13 +9,18 @@ import pytest
 
 from base.project import ROOT
 from support import copy_checkout
+from torch_stable_abi.libtorch.installed import torch_root
 
 FILE = "my/00_first_extension/first_extension.cpp"
 
 
 def check(checkout, **environment):
+    return call(checkout, "check", "00", **environment)
+
+
+def call(checkout, *words, **environment):
     done = subprocess.run(
-        [checkout / "workbook", "check", "00"], text=True, stdin=subprocess.DEVNULL,
+        [checkout / "workbook", *words], text=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
         env={**{k: v for k, v in os.environ.items()
                 if k not in ("PYTHONPATH", "TORCH_ROOT")}, **environment})
@@ -55,7 +60,11 @@ def test_a_checkout_that_was_moved(checkout):
     moved = checkout.with_name("moved")
     shutil.copytree(checkout, checkout.with_name("kept"), symlinks=True)
     checkout.with_name("kept").rename(moved)
+    torch = moved.with_name("torch")  # as in its own .venv, which is moved with it
+    torch.symlink_to(torch_root())
+    assert "changed since" not in call(moved, "list", TORCH_ROOT=str(torch))
     solve(moved)
+    assert "changed since" in call(moved, "list")
     assert "00.1 Fill in the line: pass" in check(moved)
 
 

@@ -39,6 +39,7 @@ from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun, Superseded, run
 from torch_stable_abi.projects import library_of
 
+TESTED_WITH = ""  # no file has this name
 CHANGING_SECONDS = 60  # a check begins anew for so long, while files change
 NOT_OURS = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "ASAN_SYMBOLIZER_PATH",
             "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
@@ -313,13 +314,13 @@ def times_saved(folder: Path) -> dict[Path, int]:
 
 
 def last_states(chapter: Chapter) -> tuple[dict[str, str], bool]:
-    """Return how the learner's steps stood at the last check, and whether the files
-    have changed since, or their test could not be built. Builds nothing."""
+    """Return how the learner's steps stood at the last check, and whether their files
+    have changed since. Builds nothing."""
     known, verdict = _read_kept(implementation_build(chapter.mine))
-    test = _test_of(chapter)
     if not verdict:
         return {step.id: NOT_REACHED for step in chapter.steps}, False
-    return verdict.known, not test.exists() or known != _sums(chapter.mine, test)
+    known.pop(TESTED_WITH, None)
+    return verdict.known, known != _sum_files(chapter.mine)
 
 
 def find_time_of_use(chapter: Chapter) -> float:
@@ -344,7 +345,14 @@ def _read_kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
 
 
 def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
-    sums = {"": f"{torch_root()} {test.stat().st_mtime_ns} {seed}"}
+    """Return what changes when a check may say something else: a sum of each file, and
+    by TESTED_WITH of the test and its libtorch."""
+    return {TESTED_WITH: f"{torch_root()} {test.stat().st_mtime_ns} {seed}",
+            **_sum_files(folder)}
+
+
+def _sum_files(folder: Path) -> dict[str, str]:
+    sums = {}
     for path in source_files(folder):
         with contextlib.suppress(FileNotFoundError):  # an editor's, and gone again
             sums[str(path.relative_to(folder))] = _sum(path)
