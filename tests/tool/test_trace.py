@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import textwrap
 from collections import Counter
 
@@ -13,6 +14,8 @@ import pytest
 from base.project import ROOT
 from matrix import stand_in
 from support import passes
+from torch_stable_abi import cli
+from torch_stable_abi.commands import trace as trace_command
 from torch_stable_abi.libtorch import runtimes
 from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.libtorch.versions import numbers, supported
@@ -472,10 +475,21 @@ def test_only_some_ops_are_drawn(programs, trace, tmp_path):
     text = (tmp_path / "out").read_text()
     assert text.count("call aten::mul.Tensor(Tensor self, Tensor other) -> ") == 3
     assert "aten::empty_like" not in text and "bugs::" not in text
+    done = trace("--op", "aten::zeros*", "--", programs / "caller",
+                 programs / "libright.so", "bugs::zeros_vector")
+    assert re.findall(r"argument (?:Layout|Device|MemoryFormat)\?  \w+  (\w+)",
+                      done.stderr) == ["strided", "cpu", "preserve_format"] * 3
+
+
+def test_a_command_needs_no_option_before_it(monkeypatch):
+    monkeypatch.setattr(trace_command, "run", lambda arguments: arguments.command)
+    for words in ["--", "one"], ["--", "--", "one"], ["--summary", "--", "one", "--"]:
+        monkeypatch.setattr(sys, "argv", ["torch-stable-abi", "trace", *words])
+        assert cli._run() == words[words.index("--") + 1:]
 
 
 @pytest.mark.full
-def test_words_that_make_no_sense(workbook):
+def test_words_that_make_no_sense(workbook, tmp_path):
     for words, status, said in (
             ([], 2, "name a program"), (["--", "nonesuch"], 2, "there is no program"),
             (["--", "true"], 2, "nothing passed the boundary"),
@@ -484,6 +498,8 @@ def test_words_that_make_no_sense(workbook):
         done = workbook("trace", *words)
         assert done.returncode == status and said in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
+    workbook("trace", "--output", tmp_path / "out", "--", "true")
+    assert "nothing passed the boundary" in (tmp_path / "out").read_text()
 
 
 @pytest.mark.full

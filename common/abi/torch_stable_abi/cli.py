@@ -119,9 +119,10 @@ def _run() -> int:
             f"  {name:<9} {describe(_module(name))}" for name in COMMANDS))
     parser.add_argument("name", choices=COMMANDS, metavar="COMMAND")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...")
-    given = parser.parse_args()
-    module = _module(given.name)
-    return module.run(parse(module, f"torch-stable-abi {given.name}", given.words))
+    name = parser.parse_args(sys.argv[1:2]).name
+    module = _module(name)
+    # argparse would take a -- that stands first for its own.
+    return module.run(parse(module, f"torch-stable-abi {name}", sys.argv[2:]))
 
 
 def _module(name: str) -> ModuleType:

@@ -56,6 +56,12 @@ Tensor zeros_one_slot(const Tensor& x) {
 Tensor zeros_vector(const Tensor& x) {
   std::vector<StableIValue> stack(kRight ? 6 : 1);
   stack[0] = from(x);
+  if (kRight) {
+    using namespace torch::headeronly;
+    stack[2] = from(std::make_optional(Layout::Strided));
+    stack[3] = from(std::make_optional(torch::stable::Device(DeviceType::CPU)));
+    stack[5] = from(std::make_optional(MemoryFormat::Preserve));
+  }
   call("aten::zeros_like", "", stack.data());
   return to<Tensor>(stack[0]);
 }

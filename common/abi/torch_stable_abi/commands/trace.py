@@ -222,6 +222,9 @@ def run(arguments: argparse.Namespace) -> int:
             write_json(Path(arguments.json), Path(folder, "events"), command, result)
     how = f"{command[0]} ended with status {ended}" if ended >= 0 else \
         f"{command[0]} was ended by {name_signal(-ended)}"
-    for gap in describe_gaps(how, status):
-        print(f"workbook: {gap}", file=sys.stderr)
+    gaps = "".join(f"workbook: {gap}\n" for gap in describe_gaps(how, status))
+    print(gaps, end="", file=sys.stderr)
+    if arguments.output:
+        with open(arguments.output, "a") as output:
+            output.write(gaps)
     return result

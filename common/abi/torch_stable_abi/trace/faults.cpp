@@ -323,6 +323,12 @@ Fault find_confusion(
       "has the bits of a " + other.text + ": " + describe_confusion());
 }
 
+// The name of a code as Python has it, or the code of a newer libtorch.
+template <size_t count>
+std::string draw_code(const char* const (&names)[count], StableIValue slot) {
+  return slot < count ? names[slot] : "code " + std::to_string(slot);
+}
+
 std::string draw_value(const Type& type, StableIValue slot) {
   switch (type.base) {
     case Base::kOptional:
@@ -353,6 +359,29 @@ std::string draw_value(const Type& type, StableIValue slot) {
     }
     case Base::kScalarType:
       return c10::toString(static_cast<c10::ScalarType>(slot));
+    case Base::kLayout:
+      return draw_code(
+          {"strided",
+           "sparse_coo",
+           "sparse_csr",
+           "_mkldnn",
+           "sparse_csc",
+           "sparse_bsr",
+           "sparse_bsc",
+           "jagged"},
+          slot);
+    case Base::kMemoryFormat:
+      return draw_code(
+          {"contiguous_format",
+           "preserve_format",
+           "channels_last",
+           "channels_last_3d"},
+          slot);
+    case Base::kDevice: {
+      const auto index = static_cast<int32_t>(slot & 0xffffffff);
+      return draw_code({"cpu", "cuda"}, slot >> 32) +
+          (index < 0 ? "" : ":" + std::to_string(index));
+    }
     default:
       return "";
   }
