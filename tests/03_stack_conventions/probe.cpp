@@ -135,6 +135,14 @@ void each_twice(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
       x);
 }
 
+// With x the arguments are 64, and libtorch takes no more.
+constexpr size_t kNumbers = 63;
+template <size_t... I>
+Tensor call_wide(const Tensor& x, std::index_sequence<I...>) {
+  return std::get<0>(call_by_name<Tensor>(
+      "wb03_probe::wide", "", x, static_cast<int64_t>(I)...));
+}
+
 // nest(Tensor x, int depth, bool fail) -> Tensor: calls itself, then passes on
 // what it got. At the bottom is `wide`; or it fails, with the text of an op
 // that is not there: whoever called it has lost x all the same.
@@ -145,9 +153,7 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
     if (fails) {
       call_by_name<>("wb03_probe::absent", "");
     }
-    constexpr int64_t n = 0;
-    const auto [same] = call_by_name<Tensor>(
-        "wb03_probe::wide", "", x, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n);
+    const Tensor same = call_wide(x, std::make_index_sequence<kNumbers>());
     from_values(slots, num_returns, same);
     return;
   }
@@ -156,8 +162,7 @@ void nest(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
   from_values(slots, num_returns, below);
 }
 
-// wide(Tensor x, int a, ..., int o) -> Tensor: x, passed on as it is. No op
-// here has more slots.
+// wide(Tensor x, int a0, int a1, ...) -> Tensor: x, passed on as it is.
 void wide(StableIValue*, uint64_t, uint64_t) {}
 
 void nothing(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
@@ -319,9 +324,11 @@ STABLE_TORCH_LIBRARY(wb03_probe, m) {
       "six(Tensor a, ScalarType? b, Tensor[] c, str d, Tensor?[] e, "
       "ScalarType f) -> ()");
   m.def("nest(Tensor x, int depth, bool fail) -> Tensor");
-  m.def(
-      "wide(Tensor x, int a, int b, int c, int d, int e, int f, int g, int h, "
-      "int i, int j, int k, int l, int m, int n, int o) -> Tensor");
+  std::string wide = "wide(Tensor x";
+  for (size_t i = 0; i < wb::probe::kNumbers; ++i) {
+    wide += ", int a" + std::to_string(i);
+  }
+  m.def((wide + ") -> Tensor").c_str());
   m.def("nothing() -> ()");
   m.def(
       "count() -> "

@@ -51,8 +51,12 @@ TEST_CASE(
   INFO(drawing);
   Handle out[2];
   frexp(input.get(), out);
-  const auto mantissa = values<float>(adopt(out[0]));
-  const auto exponent = values<int32_t>(adopt(out[1]));
+  const Tensor returns[] = {adopt(out[0]), adopt(out[1])};
+  if (returns[0].scalar_type() == ScalarType::Int) {
+    FAIL("mantissa is a tensor of int32: are the two returns swapped?");
+  }
+  const auto mantissa = values<float>(returns[0]);
+  const auto exponent = values<int32_t>(returns[1]);
   CHECK(mantissa == std::vector<float>{0.5, 0.75, -0.625, 0});
   CHECK(exponent == std::vector<int32_t>{1, 3, 4, 0});
   const Tensor eight = tensor<float>({8}, {1, 1}); // each call is a new one

@@ -40,7 +40,7 @@ def diagnose(source: Source, step: str, run: Run, case: Case | None) -> Finding:
     elif run.status == LEAKED:
         kind, message, place = "leak", ["something was never released"], None
     else:
-        kind, message, place = _diagnose_crash(source, run)
+        kind, message, place = _diagnose_crash(source, run, step)
         if case.failures:  # before it ended
             message[1:1] = in_words(case.failures[0])[:2]
     if kind != "todo" and source.is_untouched(step):
@@ -196,11 +196,13 @@ def _diagnose_check(source: Source, failure: Failure, step: str, run: Run
 # --- a process that ended -----------------------------------------------------------
 
 
-def _diagnose_crash(source: Source, run: Run) -> tuple[str, list[str], Place | None]:
+def _diagnose_crash(source: Source, run: Run, step: str = ""
+                    ) -> tuple[str, list[str], Place | None]:
     """Return kind, message and place of what ended the process within a case: a
-    sanitizer, a signal, a limit."""
+    sanitizer, a signal, a limit. A function of an earlier step has passed: the line of
+    `step` that called it comes first."""
     text = run.text
-    place = source.nearest(_find_statements(source, text))
+    place = source.nearest(_find_statements(source, text), step)
     if run.status == TIMED_OUT:
         return "timeout", [f"no end after {run.limit} s"], place
     ub = re.search(r"^([^:\n]+):(\d+):\d+: runtime error: (.*)", text, re.M)

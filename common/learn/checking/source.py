@@ -141,15 +141,18 @@ class Source:
                    for equal, old, new in self._blocks(file)
                    if equal and line in new for h in hunks(self.chapter))
 
-    def nearest(self, places: Iterable[tuple[str, str | int]]) -> Place | None:
+    def nearest(self, places: Iterable[tuple[str, str | int]], step: str = ""
+                ) -> Place | None:
         """Return the place to show, of places from the fault outwards: the first line
-        that the learner wrote or still has to change; else the first line of a file
-        that they edit; else the first line of the implementation."""
+        that the learner wrote or still has to change, of `step` if one is; else the
+        first line of a file that they edit; else the first line of the
+        implementation."""
         mine = [(Path(file).resolve(), int(line or 0)) for file, line in places
                 if self.owns(file) and Path(file).is_file()]
-        return next((p for p in mine if self.wrote(*p) or self.is_left(*p)), None) or \
-            next((p for p in mine if p[0] in self.edited), None) or \
-            (mine[0] if mine else None)
+        theirs = [p for p in mine if self.wrote(*p) or self.is_left(*p)]
+        of_step = [p for p in theirs if self.step_at(*p) == step]
+        in_edited = [p for p in mine if p[0] in self.edited]
+        return next(iter([*of_step, *theirs, *in_edited, *mine]), None)
 
 
 def places_of_step(chapter: Chapter, folder: Path, id: str,
