@@ -1,5 +1,6 @@
 """Installing the sets of requirements/ beside the tool."""
 
+import os
 import shutil
 import sysconfig
 from pathlib import Path
@@ -48,3 +49,9 @@ def install_with_torch(name: str) -> None:
     """Install a set, and let this Python import torch: tests in Python need both."""
     see_torch()
     install(name)
+
+
+def expect_no_numpy() -> None:
+    """Let processes of Python to come be silent where there is no NumPy: torch says so
+    at its first use, and needs none here."""
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")

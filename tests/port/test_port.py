@@ -1,9 +1,11 @@
 """port: what it rewrites, what it leaves, and what it says of both."""
 
 import json
+import os
 import random
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -664,6 +666,18 @@ def test_a_folder_of_examples_that_is_named_is_read(project):
     assert "setup.py" not in run(".")[1]
     output = run("examples")[1]
     assert "examples/setup.py" in output and "examples/tests" not in output
+
+
+def test_the_extra_that_it_needs_is_named(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.modules['tree_sitter'] = None\n"
+         f"sys.argv[1:] = ['port', {str(tmp_path)!r}]\n"
+         "from torch_stable_abi import cli; sys.exit(cli.main())"],
+        text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "common/abi")})
+    assert done.returncode == 2
+    assert done.stderr == ("torch-stable-abi: port needs tree_sitter: pip install "
+                           "'torch-stable-abi[port]'\n")
 
 
 def test_diff_is_a_patch(project):

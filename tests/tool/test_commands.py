@@ -197,11 +197,13 @@ def test_a_demo_that_cannot_be_prepared_shows_what_was_recorded(
     module = demos.find("08")
     monkeypatch.setattr(module, "prepare", prepare)
     monkeypatch.delattr(module, "show")
+    monkeypatch.delenv("PYTHONWARNINGS", raising=False)
     words = argparse.Namespace(chapter="08", torch=None, record=False)
     assert demo.run(words) == 0
     said = capsys.readouterr().out
     assert "\n\nno network\n" in said and "*recorded*, not run now" in said
     assert said.endswith(demos.recording("08").read_text())
+    assert "NumPy" in os.environ["PYTHONWARNINGS"]  # torch's remark on it is left out
     words.record = True
     with pytest.raises(CannotRun, match="no network"):
         demo.run(words)

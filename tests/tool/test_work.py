@@ -20,6 +20,7 @@ from base.project import ROOT
 from base.sheets import Chapter, find_chapter, source_files
 from learn import progress
 from support import copy_checkout, ended, terminal, until
+from upkeep.commands import grade
 from upkeep.commands.new import find_objection
 
 
@@ -460,6 +461,12 @@ def test_grade_an_odd_entry_costs_only_itself(tool, tmp_path):
     assert not [p for p in psutil.process_iter(["cmdline"])  # None: it has ended
                 if "4321" in (p.info["cmdline"] or [])]
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_grade_tells_the_first_line_of_a_message():
+    row = {"who": "ann", "chapter": "02", "steps": {"02.4": "fail"}, "took": 1.0,
+           "kind": "test", "step": "02.4", "message": ["slot 0 leaks\n  drawing"]}
+    assert grade.describe(row).endswith("0/1       1.0  test 02.4: slot 0 leaks")
 
 
 @pytest.mark.full

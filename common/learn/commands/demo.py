@@ -5,6 +5,7 @@ Without a network it shows what was recorded."""
 import argparse
 import textwrap
 
+from base.requirements import expect_no_numpy
 from learn import demos, screen
 from torch_stable_abi.files import CACHE
 from torch_stable_abi.libtorch import runtimes, versions
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    expect_no_numpy()
     number = arguments.chapter.zfill(2)
     demo = demos.find(number)
     print(textwrap.fill(demos.about(number), 80) + "\n")

@@ -6,7 +6,7 @@ import sys
 
 from base.building import build_plain
 from base.project import BUILD
-from base.requirements import see_torch
+from base.requirements import expect_no_numpy, see_torch
 from learn.progress import chapter_and_step
 from torch_stable_abi.programs import CannotRun
 
@@ -38,6 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
     text = START.format(library=str(library), name=library.name,
                         number=chapter.number)
     sys.stdout.flush()
-    # torch says so at its first use where there is no NumPy, and needs none here.
-    os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
+    expect_no_numpy()
     os.execv(sys.executable, [sys.executable, "-q", "-i", "-c", text])

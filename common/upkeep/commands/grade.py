@@ -180,7 +180,7 @@ def describe(row: dict) -> str:
     states = row["steps"].values()
     done = f"{sum(state == 'pass' for state in states)}/{len(states)}"
     text = " ".join(filter(None, [row["kind"], row.get("step")]))
-    text += f": {row['message'][0]}" if row["message"] else ""
+    text += f": {row['message'][0].splitlines()[0]}" if row["message"] else ""
     text += f" (given: {', '.join(row['given'])})" if row.get("given") else ""
     who, text = printable(row["who"]), printable(text)
     if len(who) > 20:  # of a path the end tells more

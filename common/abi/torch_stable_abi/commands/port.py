@@ -3,7 +3,8 @@
 Reads C++ and CUDA sources, setup.py, CMakeLists.txt and the Python layer, or folders of
 them. It says what it would rewrite, what of that compiles and behaves differently, and
 what is left to you, with the lines to write. Nothing is written without --apply or
---to. It needs neither torch nor a compiler, and leaves alone what it does not know."""
+--to. It needs tree-sitter, which the extra [port] of the package brings, and neither
+torch nor a compiler. It leaves alone what it does not know."""
 
 import argparse
 import difflib
@@ -41,7 +42,11 @@ def count(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from torch_stable_abi.port import porting, report  # need tree-sitter
+    try:
+        from torch_stable_abi.port import porting, report
+    except ModuleNotFoundError as error:
+        raise CannotRun(f"port needs {error.name}: "
+                        "pip install 'torch-stable-abi[port]'") from None
     files, drafts = porting.port(arguments.sources)
     if not files:
         raise CannotRun("none of these is a C++ or CUDA source, a Python file or "
