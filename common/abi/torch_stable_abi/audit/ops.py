@@ -28,7 +28,7 @@ SIMPLE = {"torch::stable::Tensor": "Tensor", "long": "int", "double": "float",
 def check_calls(library: Library, report: Report) -> None:
     if "call_op_declared" in library.exports:
         report.add("calls-are-declared", NOTE, "lists its calls by name: "
-                   "torch-stable-abi schemas FILE --torch all compares each with every "
+                   "the command schemas FILE --torch all compares each with every "
                    "libtorch")
     ops = sorted({m[1] for m in map(OP.fullmatch, library.strings) if m})
     if not ops or report.floor is None:

@@ -276,8 +276,9 @@ def _compare_requirement(found: list, where: str, floor: str | None, bound: list
     admitted = [v for v in [*known, FUTURE] if admits(v)]
     if bound:
         shown = [v if v != FUTURE else "all to come" for v in admitted]
+        are = "is" if len(bound) == 1 else "are"
         report.add("torch-requirement", FAIL if len(admitted) > 1 else OK, text + (
-            f", which admits {join(shown, 9)}; {join(bound)} is bound to one of "
+            f", which admits {join(shown, 9)}; {join(bound)} {are} bound to one of "
             "them: require that one, with ==" if len(admitted) > 1
             else ", and a library is bound to it"))
         return
