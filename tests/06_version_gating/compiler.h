@@ -129,9 +129,8 @@ inline std::string check_refused(
   return !todo.empty() ? todo
       : below && text.find("#error") != std::string::npos
       ? "the guard stands below another #include, whose header is read first"
-      : !matched(said, "(static.assert)").empty() ? "the target " + target +
-          " is refused, but not by an #error: whoever "
-          "includes the header in C reads something else"
+      : !matched(said, "(static.assert)").empty()
+      ? "the target " + target + " is refused, but not by an #error"
       : target.empty()
       ? "that no target is defined is accepted, without an #error"
       : "the target " + target + " is accepted, without an #error";
