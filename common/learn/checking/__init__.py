@@ -181,6 +181,8 @@ class Attempt:
         found, warnings = compilation.build(
             self.source, self.tests.build, self.tests.superseded, said)
         self.warnings += warnings
+        if found and found.kind == "compile" and not found.place:
+            found.step = self.at
         return found
 
     def _test(self, tell: Callable[[Verdict], None]) -> Finding:

@@ -72,6 +72,11 @@ def find_error(source: Source, text: str) -> Finding | None:
         file, line, message = found
         if not file.is_file():  # of a #line
             return Finding("compile", [*message, f"at {file}:{line}"], log=text)
+        given = not source.wrote_statement(str(file), line) and \
+            not source.is_left(file, line)
+        if given and file.suffix != ".py":
+            # It is right: what it uses is of the step that is at hand.
+            return Finding("compile", [*message, f"in {file.name}:{line}"], log=text)
         return Finding("compile", message, source.step_at(file, line), (file, line),
                        text)
     linker = r"undefined (?:reference|symbol)|multiple definition|duplicate|" \
