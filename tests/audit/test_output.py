@@ -1,5 +1,6 @@
 """./workbook audit: its formats, exit status, accepted findings and limits."""
 
+import errno
 import json
 import os
 import re
@@ -156,9 +157,12 @@ def test_the_time_is_over_wherever_it_is(tmp_path, monkeypatch, given):
     assert result.error == f"{path} takes more than 9 s: raise --seconds"
 
 
-def test_python_that_loses_an_error_for_lack_of_memory(monkeypatch, noted):
+@pytest.mark.parametrize("error", [
+    MemoryError(), SystemError("error return without exception set"),
+    OSError(errno.ENOMEM, "Cannot allocate memory")])
+def test_a_lack_of_memory_has_several_errors(monkeypatch, noted, error):
     def audit(subject):
-        raise SystemError("error return without exception set")
+        raise error
 
     monkeypatch.setattr(checks, "audit", audit)
     result, = audit_file(str(noted), 9, 1)

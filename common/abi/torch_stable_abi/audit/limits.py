@@ -1,6 +1,7 @@
 """The audit of what a path names, within limits of time and memory."""
 
 import contextlib
+import errno
 import resource
 import signal
 from collections.abc import Iterator
@@ -23,7 +24,10 @@ def audit_file(given: str, seconds: int, memory: int) -> list[Result]:
                     else Result(one.name, given, checks.audit(one)))
     except CannotRun as error:
         results.append(Result(given, given, [], str(error)))
-    except (MemoryError, SystemError):  # Python may lose the first for lack of memory
+    except (MemoryError, SystemError, OSError) as error:
+        # Python may lose the first for lack of memory.
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
         results.append(Result(given, given, [], f"{given} needs more than {memory} MiB "
                               "of memory: raise --memory"))
     return results
