@@ -135,7 +135,7 @@ void each_twice(StableIValue* slots, uint64_t num_args, uint64_t num_returns) {
       x);
 }
 
-// With x the arguments are 64, and libtorch takes no more.
+// libtorch takes 64 arguments at most: x and these.
 constexpr size_t kNumbers = 63;
 template <size_t... I>
 Tensor call_wide(const Tensor& x, std::index_sequence<I...>) {

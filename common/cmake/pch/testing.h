@@ -1,4 +1,4 @@
-// What the harness and the tests include, precompiled for learner builds.
+// The headers that harness and tests share are precompiled in learner builds.
 #pragma once
 
 #include "stable.h"

@@ -429,7 +429,7 @@ int main(int, char** words) {
   for (size_t i = 0; i < count; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      // What libtorch reads after a fault may never end.
+      // libtorch may read without an end after a fault.
       const rlimit seconds{20, 20};
       setrlimit(RLIMIT_CPU, &seconds);
       random_bits.seed(seed * 1000003 + i);

@@ -45,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from torch_stable_abi.port import porting, report
     except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("tree_sitter"):
+            raise
         raise CannotRun(f"port needs {error.name}: "
                         "pip install 'torch-stable-abi[port]'") from None
     files, drafts = porting.port(arguments.sources)

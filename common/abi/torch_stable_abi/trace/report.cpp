@@ -380,7 +380,8 @@ bool report_untraced_library(Report& r) {
 void end_process(const void* frame) {
   const Busy ours;
   Report& r = report();
-  // Of a fork, whose locks anyone may hold, its parent knows the libraries.
+  // A fork may have inherited a lock that nobody releases: its parent looks at
+  // the libraries.
   if (r.ended || (r.forked && !r.is_used())) {
     return;
   }
