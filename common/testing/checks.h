@@ -36,6 +36,12 @@ inline doctest::String said(const std::string& text) {
 
 inline constexpr char kNothingThrown[] = "(nothing was thrown)";
 
+// Returns the text of an error for a check, as said() does; says so where there
+// was none.
+inline doctest::String said_error(const std::string& text) {
+  return said(text.empty() ? kNothingThrown : text);
+}
+
 // What `call` throws, as text without its place; kNothingThrown if it returns.
 // Bad input must be refused so, by a text that names the argument:
 // CHECK(refusal([&] { f(bad); }) == doctest::Contains("dtype"));

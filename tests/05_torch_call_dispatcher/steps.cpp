@@ -173,7 +173,7 @@ TEST_CASE(
                 [&] { call(input.get(), static_cast<ScalarType>(0x7f)); });
           },
           &picture));
-      CHECK(said(text) == Contains("ScalarType 127 has no code"));
+      CHECK(said_error(text) == Contains("ScalarType 127 has no code"));
       CHECK(picture == "");
     }
   }
@@ -187,7 +187,7 @@ TEST_CASE(
               [&] { everything(input.get(), static_cast<ScalarType>(0x7f)); });
         },
         &picture));
-    CHECK(said(text) == Contains("ScalarType 127 has no code"));
+    CHECK(said_error(text) == Contains("ScalarType 127 has no code"));
     CHECK(picture == "");
   }
 }
@@ -322,22 +322,22 @@ TEST_CASE(
     if (text.empty()) {
       FAIL("the call fails, and nothing is thrown");
     }
-    CHECK(said(text) == Contains("wb05_probe::refuse"));
+    CHECK(said_error(text) == Contains("wb05_probe::refuse"));
     const std::string reason = "refused because of " + std::to_string(why++);
     if (has_error_text()) {
-      CHECK(said(text) == Contains(reason.c_str()));
+      CHECK(said_error(text) == Contains(reason.c_str()));
     } else {
-      CHECK(said(text) == Contains("stderr"));
+      CHECK(said_error(text) == Contains("stderr"));
       CHECK(said(on_stderr) == Contains(reason.c_str()));
     }
   }
 
   // No such op: its arguments are lost, in a process of their own.
   text = in_child([&] { function<void(Handle)>("wb05_absent")(input.get()); });
-  CHECK(said(text) == Contains("wb05_probe::absent"));
-  CHECK(said(text) == Contains("by_design"));
+  CHECK(said_error(text) == Contains("wb05_probe::absent"));
+  CHECK(said_error(text) == Contains("by_design"));
   if (has_error_text()) { // which names the op as well: ours comes first
-    CHECK(said(text) == Contains("Could not find schema"));
+    CHECK(said_error(text) == Contains("Could not find schema"));
     CHECK(text.find("by_design") < text.find("Could not find schema"));
   }
 }
@@ -358,7 +358,7 @@ TEST_CASE(
     const CapturedStderr quiet;
     return thrown([&] { refuse(input.get(), 1); });
   });
-  CHECK(said(text) == Contains("stderr"));
+  CHECK(said_error(text) == Contains("stderr"));
 }
 
 namespace {
