@@ -57,6 +57,7 @@ def test_a_copy_checks_its_own_files(checkout):
 
 @pytest.mark.full
 def test_a_checkout_that_was_moved(checkout):
+    check(checkout)  # other tests of this module write into the file
     moved = checkout.with_name("moved")
     shutil.copytree(checkout, checkout.with_name("kept"), symlinks=True)
     checkout.with_name("kept").rename(moved)
