@@ -1,8 +1,10 @@
 """Started by ./workbook, which sets up what is missing."""
 
 import os
+import shutil
 import signal
 import sys
+from pathlib import Path
 
 
 def mend_streams() -> None:
@@ -22,4 +24,20 @@ def main() -> int:
     return cli.main(sys.argv[1:])
 
 
-sys.exit(main())
+def begin_without_bytecode() -> None:
+    """Begin anew. On a full disk Python writes a part of a module's bytecode, takes it
+    for whole the next time, and finds it too short."""
+    for cache in [*Path(__file__).parent.rglob("__pycache__")]:
+        shutil.rmtree(cache, ignore_errors=True)
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.execv(sys.executable, sys.orig_argv)
+
+
+# It is started with -B, so that there is no bytecode of this file.
+sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+try:
+    sys.exit(main())
+except EOFError as error:
+    if not str(error).startswith("marshal") or sys.dont_write_bytecode:
+        raise
+    begin_without_bytecode()

@@ -434,6 +434,16 @@ def mounted(tmp_path):
         subprocess.run(["umount", point], check=True)
 
 
+def test_bytecode_that_was_cut_off(room):
+    assert room.run("list", PYTHONDONTWRITEBYTECODE="") == 0
+    cut = [*(room.folder / "common").rglob("*.pyc")]
+    assert cut
+    for file in cut:
+        file.write_bytes(file.read_bytes()[:100])
+    assert room.run("list", PYTHONDONTWRITEBYTECODE="") == 0
+    assert "00 First extension" in room.text and "Traceback" not in room.text
+
+
 def test_full_disk(tmp_path, mounted):
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -441,11 +451,11 @@ def test_full_disk(tmp_path, mounted):
     room = Room(disk / "workbook")
     fill(disk, 40)
     fault = Fault(room, "a full disk")
-    fault.seen(room.run("check", "01"), "the disk is full; free some", 2)
+    fault.seen(room.run("check", "01", PYTHONDONTWRITEBYTECODE=""), "the disk is full; free some", 2)
     fill(disk, 0)
-    room.run("hint", "01.1")
+    room.run("hint", "01.1", PYTHONDONTWRITEBYTECODE="")
     assert "Traceback" not in room.text
-    room.run("reset", "01")
+    room.run("reset", "01", PYTHONDONTWRITEBYTECODE="")
     assert "Traceback" not in room.text
     (disk / "filler").unlink()
     assert room.run("hint", "01.1") == 0, room.text

@@ -43,7 +43,7 @@ def show(versions: list[str], say: Callable[[str], None]) -> bool:
         new = build_once(f"librowops_{source.name}.so", source / "rowops.cpp",
                          "-shared", "-std=c++17", TARGET)
         done = subprocess.run(
-            [sys.executable, ROOT / "common", "compare", old, new,
+            [sys.executable, "-B", ROOT / "common", "compare", old, new,
              original / "cases.py"], text=True, capture_output=True)
         if done.returncode not in (0, 1):
             raise CannotRun(f"compare: {done.stderr[-1000:]}")

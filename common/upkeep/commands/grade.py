@@ -86,7 +86,7 @@ def check(number: str, folder: Path, seconds: int, mib: int) -> dict:
     with tempfile.TemporaryFile("w+", errors="replace") as out, \
             tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(
-            [sys.executable, ROOT / "common", "check", number, f"--impl={folder}",
+            [sys.executable, "-B", ROOT / "common", "check", number, f"--impl={folder}",
              "--json"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
         try:
             while process.poll() is None and not ended:
