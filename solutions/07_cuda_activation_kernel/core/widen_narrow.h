@@ -32,12 +32,15 @@ using torch::headeronly::Half;
 }
 [[gnu::always_inline]] inline float widen(Half value) {
   const uint32_t sign = (value.x & 0x8000u) << 16;
-  // The exponent field moves from bias 15 to bias 127 by a multiplication,
-  // which normalises Half's subnormals on the way.
-  const float scaled = bit_cast<float>((value.x & 0x7fffu) << 13) * 0x1p112f;
-  const uint32_t bits = bit_cast<uint32_t>(scaled);
-  const uint32_t inf_or_nan = scaled >= 0x1p16f ? 0x7f800000u : 0u;
-  return bit_cast<float>(bits | inf_or_nan | sign);
+  const uint32_t magnitude = (value.x & 0x7fffu) << 13;
+  // Half's subnormals are the digits of a float from 2^-14 on. No float here is
+  // subnormal, since a thread may flush those to 0.
+  const float small = bit_cast<float>(magnitude + 0x38800000u) - 0x1p-14f;
+  const uint32_t large = magnitude + 0x38000000u; // from bias 15 to 127
+  const uint32_t inf_or_nan = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
+  const uint32_t bits =
+      magnitude < 0x00800000u ? bit_cast<uint32_t>(small) : large | inf_or_nan;
+  return bit_cast<float>(bits | sign);
 }
 
 // Narrowing rounds to nearest, ties to even.
