@@ -41,11 +41,11 @@ def git(*arguments):
 #! [id]
 def unique_id():
     """Return an id of what is committed here; a random one without git."""
-    tree = git("rev-parse", "--short=7", "HEAD:./")
+    tree = git("rev-parse", "HEAD:./")
     if tree is None:
         return secrets.token_hex(4)
     changed = git("status", "--porcelain", "--untracked-files=no", ".")
-    return f"{tree}_dirty" if changed else tree
+    return tree[:7] if changed == "" else f"{tree[:7]}_dirty"  # None: nobody knows
 #! [id]
 
 

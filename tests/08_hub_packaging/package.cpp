@@ -183,6 +183,12 @@ TEST_CASE("08 a result of its own, from input with gaps") {
   CHECK(difference<float>(values<float>(out), exact) == "");
 }
 
+TEST_CASE("08 an empty tensor, whose rows have no one distance") {
+  const Tensor input = tensor<float>({}, {5, 0, 8});
+  CHECK_NOTHROW(call("silu", tensor<float>({}, {5, 0, 8}), input));
+  CHECK_NOTHROW(call("silu_and_mul", tensor<float>({}, {5, 0, 4}), input));
+}
+
 TEST_CASE("08 what is refused, and in which words") {
   const Tensor input = tensor<float>({1, 2, 3, 4}, {2, 2});
   const Tensor wrong = tensor<float>({1, 2}, {1, 2});

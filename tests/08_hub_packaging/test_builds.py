@@ -51,7 +51,7 @@ def test_versions_ids_and_bytes(tmp_path, monkeypatch):
     with monkeypatch.context() as each_compiled:
         each_compiled.setenv("CCACHE_DISABLE", "1")
         variants = [build_package(first)[0], build_package(tmp_path / "second")[0]]
-    tree = run_git(first, "rev-parse", "--short=7", "HEAD:./").strip()
+    tree = run_git(first, "rev-parse", "HEAD:./")[:7]
     assert read_id(variants[0]) == f"_activation_cpu_{tree}"
     files = [{path.relative_to(v): path.read_bytes() for path in v.rglob("*")}
              for v in variants]
@@ -67,6 +67,10 @@ def test_versions_ids_and_bytes(tmp_path, monkeypatch):
     assert re.fullmatch(r"_activation_cpu_[0-9a-f]{7}", read_id(newer))
     assert read_id(newer) != read_id(variants[0])
     run_python(PROBES / "check_two_versions.py", first, second)
+
+    (second / ".git/index").write_bytes(b"")  # git cannot tell what has changed
+    assert run(PYTHON, "-c", "import package; print(package.unique_id())",
+               cwd=second).strip().endswith("_dirty")
 
     shutil.rmtree(second / ".git")
     drawn = read_id(build_package(second)[0])
@@ -103,7 +107,7 @@ def test_sanitizers_see_nothing(tmp_path):
     folder = copy_solution(CHAPTER, tmp_path / "activation")
     flags = "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
     variant, = build_package(
-        folder, f"-DCMAKE_CXX_FLAGS={flags}",
+        folder, f"-DCMAKE_CXX_FLAGS={flags} -D_GLIBCXX_ASSERTIONS",
         f"-DCMAKE_MODULE_LINKER_FLAGS={flags}",
         f"-DCMAKE_PROJECT_INCLUDE={ROOT}/common/cmake/package.cmake",
         "-DCMAKE_CXX_FLAGS_RELEASE=-O1", by="g++")

@@ -81,8 +81,8 @@ def test_a_limit_is_a_float(activation, device):
         "silu_and_mul_with_clamp", torch.float32, device)
 
 
-SHAPES = [(0,), (2,), (6,), (34,), (1, 2), (3, 0), (0, 8), (5, 14), (7, 2, 130),
-          (2, 3, 5, 66), (3, 2050)]
+SHAPES = [(0,), (2,), (6,), (34,), (1, 2), (3, 0), (0, 8), (5, 0, 8), (5, 14),
+          (7, 2, 130), (2, 3, 5, 66), (3, 2050)]
 
 
 @EACH_OP

@@ -1,5 +1,5 @@
-// From the tensors of a call to what the kernels take: what is refused, and the
-// rows that `out` and `input` are.
+// This file leads from the tensors of a call to what the kernels take: what is
+// refused, and the rows that `out` and `input` are.
 #pragma once
 
 #include "checks.h"
@@ -60,7 +60,7 @@ inline Tensor with_even_rows(const Tensor& input) {
   return even ? input : torch::stable::contiguous(input);
 }
 
-// `out` is contiguous, and the rows of `input` are even.
+// `out` is contiguous and not empty, and the rows of `input` are even.
 inline Rows flatten_rows(
     Operands operands, Dtype dtype, const Tensor& out, const Tensor& input) {
   const int64_t count = out.numel();
@@ -73,7 +73,7 @@ inline Rows flatten_rows(
       row,
       row,
       out.mutable_data_ptr(),
-      count == 0 ? 0 : count / d,
+      count / d,
       d,
       input.dim() == 0 ? 1 : *row_stride(input),
       1};
@@ -91,7 +91,7 @@ inline Rows flatten_rows(
     case Operands::kOne:
       if (rows.row_stride == d) { // no gaps: one long row
         rows.d = rows.row_stride = count;
-        rows.rows = count == 0 ? 0 : 1;
+        rows.rows = 1;
       }
       break;
   }

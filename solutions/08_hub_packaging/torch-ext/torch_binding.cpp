@@ -41,7 +41,7 @@ float limit_of(double limit) {
   return static_cast<float>(limit);
 }
 
-// By the order of a schema's numbers.
+// `first` and `second` are the numbers of a schema, in its order.
 Options options_of(OpKind op, double first = 0, double second = 0) {
   switch (op) {
     case OpKind::kFatreluAndMul:
@@ -70,14 +70,15 @@ struct Kernel {
       const Tensor& out, const Tensor& input, Numbers... numbers) {
     check_args(operands, out, input);
     const Dtype dtype = check_dtype(input);
+    if (out.numel() == 0) {
+      return;
+    }
     const bool contiguous = out.is_contiguous();
     Tensor to = contiguous ? out : torch::stable::new_empty(out, out.sizes());
     const Tensor from = with_even_rows(input);
     const Rows rows = flatten_rows(operands, dtype, to, from);
-    if (rows.rows != 0) {
-      const int32_t device = input.get_device_index();
-      compute(op, dtype, rows, options_of(op, numbers...), device);
-    }
+    const int32_t device = input.get_device_index();
+    compute(op, dtype, rows, options_of(op, numbers...), device);
     if (!contiguous) { // back to where it was asked for
       Tensor result = out;
       torch::stable::copy_(result, to);
