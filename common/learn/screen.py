@@ -91,7 +91,8 @@ def show_verdict(chapter: Chapter, verdict: Verdict, then: str) -> None:
           paint(CALLED[kind], "33;1" if kind == "todo" else "31;1"))
     lines = [line for line in verdict.message if not line.startswith("in: ")]
     where = [line for line in verdict.message if line not in lines]
-    if verdict.sentence:  # the step's: what was found says more
+    points = any("<- " in row for line in lines for row in line.splitlines()[1:])
+    if verdict.sentence and not points:  # a drawing that points to the fault says all
         lines.insert(1 if kind == "test" else len(lines), verdict.sentence)
     for number, line in enumerate(lines):
         # A compiler's caret lines keep their columns; the rest is folded.

@@ -20,16 +20,16 @@ from torch_stable_abi.programs import CannotRun, sentence
 
 
 def watch(chapter: Chapter) -> int:
-    """Check at each save, until q or Ctrl-C. It looks at the files' times, which also
-    works on network folders and in virtual machines."""
+    """Check at each save, of any chapter that is open, until q or Ctrl-C. It looks at
+    the files' times, which also works on network folders and in virtual machines."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.default_int_handler)  # the terminal is put right
     keys = screen.Keys()
     log = None  # of the last check
-    seen = None  # when the files of the last check were saved
-    if not checking.last_states(chapter)[1]:
-        seen = checking.times_saved(chapter.mine)
-    before: dict = {}  # the chapter that was finished last, and its files
+    saved = {c: checking.times_saved(c.mine) for c in chapters()}  # and looked at
+    looked = time.monotonic()
+    if checking.last_states(chapter)[1]:
+        saved[chapter] = {}
     supervising.adopt_orphans()
     preparing = Preparing()
     try:
@@ -41,31 +41,28 @@ def watch(chapter: Chapter) -> int:
                 break
             after = _follow(key, chapter, log)
             if after != chapter:
-                chapter, seen = after, checking.times_saved(after.mine)
+                chapter, saved[after] = after, checking.times_saved(after.mine)
+            elif time.monotonic() - looked > 1:
+                chapter, looked = _follow_save(chapter, saved), time.monotonic()
             preparing.see(chapter)
-            for other, times in before.items():  # one goes on tidying it up
-                if checking.times_saved(other.mine) != times:
-                    before, chapter, seen = {}, other, None
-                    break
             now = checking.times_saved(chapter.mine)
-            if now == seen and key != "r":
+            if now == saved[chapter] and key != "r":
                 continue
-            seen = now
+            saved[chapter] = now
             done = _check(chapter, preparing)
             if done is None:
                 continue
             found, goes_on = done
             log = ROOT / found.log
-            now = checking.times_saved(chapter.mine)
-            seen = None if checking.last_states(chapter)[1] else now
+            saved[chapter] = {} if checking.last_states(chapter)[1] else \
+                checking.times_saved(chapter.mine)
             if found.passed:
-                before = {chapter: now}
                 next_one = following(chapter)
                 if next_one is None:
                     say_next(None)
                 else:
                     chapter = _go_to(next_one, chapter)
-                    seen = checking.times_saved(chapter.mine)
+                    saved[chapter] = checking.times_saved(chapter.mine)
             elif goes_on:
                 say_next(chapter, "save it")
             _say_keys()
@@ -132,6 +129,17 @@ def _follow(key: str, chapter: Chapter, log: Path | None) -> Chapter:
     return chapter
 
 
+def _follow_save(chapter: Chapter, saved: dict[Chapter, dict[Path, int]]) -> Chapter:
+    """Return another chapter of which a file was saved, or the one that the learner is
+    at. A chapter that was opened meanwhile is added to `saved`."""
+    for other in (c for c in chapters() if c != chapter):
+        if not saved[other]:
+            saved[other] = checking.times_saved(other.mine)
+        elif checking.times_saved(other.mine) != saved[other]:
+            return other
+    return chapter
+
+
 def _say(error: CannotRun | OSError) -> None:
     text = sentence(error, ROOT) if isinstance(error, OSError) else str(error)
     print(f"workbook: {text}")
@@ -157,7 +165,7 @@ class Preparing:
                 self.tests = checking.begin_tests(chapter, chapter.mine, self.tests)
             else:
                 self.build = subprocess.Popen(
-                    ["nice", sys.executable, ROOT / "common", "check",
+                    ["nice", sys.executable, "-B", ROOT / "common", "check",
                      chapter.number, "--json"], start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL)

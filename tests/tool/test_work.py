@@ -19,6 +19,7 @@ import transcript
 from base.project import ROOT
 from base.sheets import Chapter, find_chapter, source_files
 from learn import progress
+from learn.checking.verdict import CALLED, PASS
 from support import copy_checkout, ended, terminal, until
 from upkeep.commands import grade
 from upkeep.commands.new import find_objection
@@ -578,6 +579,12 @@ def test_grade_leaves_out_no_folder_that_looks_like_a_chapter(tmp_path):
     assert who == "anna"
 
 
+def test_the_page_on_grading_has_each_kind_of_verdict():
+    page = (ROOT / "docs/instructor.md").read_text()
+    missing = [kind for kind in (PASS, *CALLED) if f"`{kind}`" not in page]
+    assert not missing, missing
+
+
 @pytest.mark.full
 def test_grade_that_is_terminated_leaves_no_process(tmp_path):
     solution = find_chapter("00").solution
@@ -689,7 +696,9 @@ def test_watch(checkout, tool):
     child.send("n")
     until(child, "02.1")
     until(child, "README.md:1\r")
-    child.send("p")
+    file.write_text(solution.read_text() + "// of another chapter\n")
+    until(child, "checking 01")
+    until(child, "q quit")
     child.send("d")
     until(child, "--- yours/")
     child.send("q")

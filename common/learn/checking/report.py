@@ -89,8 +89,9 @@ def in_words(failure: Failure) -> list[str]:
     code, values = failure.expression, failure.values
     if failure.exception:
         thrown = failure.exception.removeprefix('"').removesuffix('"')
-        # Of all kernels of an op there is a table in the log.
-        lines.append(f"your code threw: {thrown.split(' If you are a ')[0]}")
+        # A table of the op's kernels follows, or where to report a bug of PyTorch.
+        thrown = re.split(r" If you are a |[.,]? [Pp]lease file an issue", thrown)[0]
+        lines.append(f"your code threw: {thrown}")
     elif values in ("", code):
         lines.append(code)  # a text of the test's own
     else:
