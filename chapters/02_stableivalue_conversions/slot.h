@@ -36,15 +36,21 @@ using torch::stable::Device;
 using torch::stable::Tensor;
 
 //! [bits]
+template <typename T>
+inline constexpr bool fits_slot =
+    sizeof(T) <= sizeof(StableIValue) && std::is_trivially_copyable_v<T>;
+
 // The bytes of `value`, which may be a pointer, and zeros behind them.
 template <typename T>
 StableIValue from_bits(T value) {
+  static_assert(fits_slot<T>, "of a Tensor a slot holds the handle: x.get()");
   STD_TORCH_CHECK(false, "TODO(02.1): copy ", sizeof(value), " bytes");
 }
 
 // The T in the leading bytes; what is behind them means nothing.
 template <typename T>
 T to_bits(StableIValue slot) {
+  static_assert(fits_slot<T>, "a slot holds 8 bytes, such as a handle");
   STD_TORCH_CHECK(false, "TODO(02.1): ", sizeof(T), " bytes of ", slot);
 }
 //! [bits]

@@ -23,7 +23,7 @@ template <typename T>
 }
 //! [gradient]
 
-// By way of float, tile by tile, where the processor converts Half itself.
+// Half goes by way of float, tile by tile, where the processor converts it.
 [[gnu::always_inline]] inline void span(
     Half* grad_gate,
     Half* grad_up,

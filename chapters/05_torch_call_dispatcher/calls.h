@@ -64,7 +64,8 @@ inline Tensor clamp_max(const Tensor& self, const Tensor& most) {
   STD_TORCH_CHECK(false, "TODO(05.5): clamp_tensor is not called");
 }
 
-// self + alpha * other. Not aten::add.Tensor: its alpha is a Scalar.
+// self + alpha * other, of floats. Not aten::add.Tensor: its alpha is a Scalar.
+// (This is a subtraction, which takes no bools, and no integers with a double.)
 inline Tensor add(const Tensor& self, const Tensor& other, double alpha) {
   // TODO(05.5): a C shim computes self - alpha * other.
   static_cast<void>(self), static_cast<void>(other);

@@ -30,7 +30,7 @@ Tensor silu_and_mul(const Tensor& input) {
 //! [swiglu_mlp]
 // aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor
 // TODO(05.6): declare it as linear.
-// By name, so that libtorch picks the kernel.
+// The op is called by name, so that libtorch picks its kernel.
 // TODO(05.6): declare wb05::silu_and_mul as own_silu_and_mul.
 
 // x[..., h], w_gate_up[2d, h], w_down[h, d] -> [..., h]

@@ -75,9 +75,10 @@ inline void check(AOTITorchError code, const char* call) {
 //! [from_blob]
 // A contiguous tensor that owns `data`: `deleter(data)` runs once, when the
 // tensor dies; below target 2.11, which copies, at once. (A copy on a GPU is
-// asynchronous: `deleter` must wait for it.) If this throws, `data` is still
-// the caller's. Sizes are believed: below target 2.11 libtorch's refusal of a
-// negative one is lost.
+// asynchronous: `deleter` must wait for it.) If libtorch refuses, this throws,
+// and `data` is still the caller's. (If there is no memory for the Tensor
+// itself, from target 2.11 on the deleter has run.) Sizes are believed: below
+// target 2.11 libtorch's refusal of a negative one is lost.
 inline Tensor from_blob(
     void* data,
     torch::headeronly::IntHeaderOnlyArrayRef sizes,

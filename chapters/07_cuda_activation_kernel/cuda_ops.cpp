@@ -1,5 +1,5 @@
-// The ops on CUDA: check, rows, launch. No CUDA header is needed here. Nothing
-// waits, and nothing is allocated but results and copies.
+// The ops on CUDA: check, rows, launch. No CUDA header is needed here. Once a
+// kernel is loaded nothing waits, and only results and copies are allocated.
 #include "checked_box.h"
 #include "checks.h"
 #include "cuda_inputs.h"

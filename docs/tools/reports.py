@@ -61,7 +61,7 @@ RESULTS = {
                     "./workbook test -- tests/tool/test_extension.py --record"),
     "trace.txt": ("a wrong op, traced", "trace.md",
                   "./workbook test -- tests/tool/test_trace.py --record"),
-    "asan.txt": ("a fault that AddressSanitizer sees", "trace.md",
+    "asan.txt": ("a fault that AddressSanitizer sees", "errors.md",
                  "./workbook test -- tests/tool/test_trace.py --record"),
     "trace.json": ("what a trace costs", "trace.md",
                    "PYTHONPATH=common .venv/bin/python docs/tools/trace_cost.py"),

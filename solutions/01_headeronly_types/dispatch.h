@@ -1,4 +1,4 @@
-// From a dtype, which is known at run time, to a C++ type.
+// dispatch() goes from a dtype, which is known at run time, to a C++ type.
 #pragma once
 
 #include <torch/headeronly/core/Dispatch_v2.h>

@@ -57,7 +57,8 @@ void store_non_temporal(T* out, const T* tile) {
 #endif
 }
 
-// To be called after the last of them, before another thread reads.
+// Must be called after the last store_non_temporal, before another thread
+// reads.
 inline void non_temporal_fence() {
 #if defined(__x86_64__)
   _mm_sfence();

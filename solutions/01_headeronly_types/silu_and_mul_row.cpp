@@ -18,7 +18,7 @@ template <typename T>
   }
 }
 
-// By way of float, tile by tile, where the processor converts Half itself.
+// Half goes by way of float, tile by tile, where the processor converts it.
 [[gnu::always_inline]] inline void span(
     Half* out, const Half* gate, const Half* up, int64_t n) {
   int64_t i = 0;

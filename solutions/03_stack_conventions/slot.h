@@ -36,9 +36,14 @@ using torch::stable::Device;
 using torch::stable::Tensor;
 
 //! [bits]
+template <typename T>
+inline constexpr bool fits_slot =
+    sizeof(T) <= sizeof(StableIValue) && std::is_trivially_copyable_v<T>;
+
 // The bytes of `value`, which may be a pointer, and zeros behind them.
 template <typename T>
 StableIValue from_bits(T value) {
+  static_assert(fits_slot<T>, "of a Tensor a slot holds the handle: x.get()");
   StableIValue slot = 0;
   std::memcpy(&slot, &value, sizeof(T)); // NOLINT: a pointer's own bytes
   return slot;
@@ -47,6 +52,7 @@ StableIValue from_bits(T value) {
 // The T in the leading bytes; what is behind them means nothing.
 template <typename T>
 T to_bits(StableIValue slot) {
+  static_assert(fits_slot<T>, "a slot holds 8 bytes, such as a handle");
   T value;
   std::memcpy(&value, &slot, sizeof(T)); // NOLINT: likewise
   return value;

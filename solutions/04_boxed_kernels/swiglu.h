@@ -46,8 +46,8 @@ C clamped_swiglu(C gate, C up, C alpha, C limit) {
   return gate / (1 + std::exp(-alpha * gate)) * up;
 }
 
-// out[..., d] of input[..., 2d] + bias[2d], and in amax[..., 1] the largest
-// magnitude of each row of `out`, NaN if one is in it.
+// Writes out[..., d] of input[..., 2d] + bias[2d], and to amax[..., 1] the
+// largest magnitude of each row of `out`, NaN if one is in it.
 inline void fill_swiglu(
     const Tensor& out,
     const Tensor& amax,

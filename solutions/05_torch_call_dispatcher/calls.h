@@ -61,7 +61,8 @@ inline Tensor clamp_max(const Tensor& self, const Tensor& most) {
   return call<clamp_tensor>(self, std::nullopt, most);
 }
 
-// self + alpha * other. Not aten::add.Tensor: its alpha is a Scalar.
+// self + alpha * other, of floats. Not aten::add.Tensor: its alpha is a Scalar.
+// (This is a subtraction, which takes no bools, and no integers with a double.)
 inline Tensor add(const Tensor& self, const Tensor& other, double alpha) {
   AtenTensorHandle result = nullptr; // a shim borrows what goes in
   TORCH_ERROR_CODE_CHECK(aoti_torch_aten_subtract_Tensor(

@@ -31,7 +31,7 @@ Tensor silu_and_mul(const Tensor& input) {
 // aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor
 constexpr OpDecl<Tensor(Tensor, Tensor, MaybeTensor)> linear{
     "aten::linear", ""};
-// By name, so that libtorch picks the kernel.
+// The op is called by name, so that libtorch picks its kernel.
 constexpr OpDecl<Tensor(Tensor)> own_silu_and_mul{"wb05::silu_and_mul", ""};
 
 // x[..., h], w_gate_up[2d, h], w_down[h, d] -> [..., h]

@@ -83,9 +83,10 @@ inline void check(AOTITorchError code, const char* call) {
 //! [from_blob]
 // A contiguous tensor that owns `data`: `deleter(data)` runs once, when the
 // tensor dies; below target 2.11, which copies, at once. (A copy on a GPU is
-// asynchronous: `deleter` must wait for it.) If this throws, `data` is still
-// the caller's. Sizes are believed: below target 2.11 libtorch's refusal of a
-// negative one is lost.
+// asynchronous: `deleter` must wait for it.) If libtorch refuses, this throws,
+// and `data` is still the caller's. (If there is no memory for the Tensor
+// itself, from target 2.11 on the deleter has run.) Sizes are believed: below
+// target 2.11 libtorch's refusal of a negative one is lost.
 inline Tensor from_blob(
     void* data,
     torch::headeronly::IntHeaderOnlyArrayRef sizes,
@@ -113,8 +114,8 @@ inline Tensor permute(const Tensor& self, const std::vector<int64_t>& dims) {
 #if COMPAT_HEADERS(2, 14)
   return torch::stable::permute(self, dims);
 #else
-  StableIValue stack[] = {
-      torch::stable::detail::from(self), torch::stable::detail::from(dims)};
+  const StableIValue list = torch::stable::detail::from(dims); // may throw
+  StableIValue stack[] = {torch::stable::detail::from(self), list};
   check(
       torch_call_dispatcher("aten::permute", "", stack, TORCH_ABI_VERSION),
       "aten::permute");

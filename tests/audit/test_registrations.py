@@ -162,13 +162,14 @@ def test_faults_of_registrations(findings, build):
         "each call fails",
         "the kernel of wrong::nothing for CPU has 0 returns, and the schema has 1: "
         "each call fails",
-        "the kernel of wrong::number for CPU has double as argument 0, and the schema "
-        "has int: it takes the bits of one for the other",
-        "the kernel of wrong::single for CPU has std::optional<float> as argument 0, "
-        "and the schema has float?: it takes the bits of one for the other",
-        "the kernel of wrong::single for CPU has std::vector<float, "
-        "std::allocator<float> > as return 0, and the schema has float[]: it takes the "
-        "bits of one for the other"}
+        "the kernel of wrong::number for CPU has C++'s double as argument 0, and the "
+        "schema has int: it takes the bits of one for the other",
+        "the kernel of wrong::single for CPU has C++'s std::optional<float> as "
+        "argument 0, and the schema has float?, a double: it takes the bits of one for "
+        "the other",
+        "the kernel of wrong::single for CPU has C++'s std::vector<float, "
+        "std::allocator<float> > as return 0, and the schema has float[], a double: it "
+        "takes the bits of one for the other"}
     assert any("names the namespace other, in the block of wrong" in f.text
                for f in found)
 

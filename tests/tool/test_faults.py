@@ -451,7 +451,8 @@ def test_full_disk(tmp_path, mounted):
     room = Room(disk / "workbook")
     fill(disk, 40)
     fault = Fault(room, "a full disk")
-    fault.seen(room.run("check", "01", PYTHONDONTWRITEBYTECODE=""), "the disk is full; free some", 2)
+    fault.seen(room.run("check", "01", PYTHONDONTWRITEBYTECODE=""),
+               "the disk is full; free some", 2)
     fill(disk, 0)
     room.run("hint", "01.1", PYTHONDONTWRITEBYTECODE="")
     assert "Traceback" not in room.text

@@ -53,8 +53,9 @@ inline Dtype cuda_dtype(const Tensor& input) {
 }
 
 //! [row_stride]
-// From one row of [..., n] to the next, if it is the same between all rows, as
-// in a slice of a wider tensor. A dimension of size 1 may have any stride.
+// Returns how many elements lie from one row of [..., n] to the next, if that
+// is the same for all rows, as in a slice of a wider tensor; else nullopt. A
+// dimension of size 1 may have any stride.
 inline std::optional<int64_t> row_stride(const Tensor& tensor) {
   // TODO(07.4): so far it knows contiguous tensors only
   STD_TORCH_CHECK(tensor.is_contiguous(), "TODO(07.4): rows that lie apart");

@@ -31,8 +31,8 @@ struct Precise {
 // Fast takes less than half of the instructions, for results that are rounded
 // to 8 or 11 bits.
 struct Fast {
-  // All is scaled by 2^24, which costs nothing: e, too, is then far from
-  // 2^-126, below which the hardware makes it 0.
+  // All is scaled by 2^24, which costs nothing: so e stays above 2^-126, below
+  // which the hardware makes it 0, down to x = -103.
   static __device__ float sigmoid(float x) {
     constexpr float kScale = 0x1p24f;
     const float e = approx_exp2(fmaf(-fabsf(x), 1.44269504f, 24));

@@ -11,7 +11,8 @@
 namespace wb::cuda {
 
 // Puts the kernel on `stream`, a cudaStream_t of the current device. Returns
-// nullptr, or why it could not; neither waits nor allocates.
+// nullptr, or why it could not. It neither waits nor allocates, but for what
+// CUDA does when it loads a kernel.
 const char* launch_activation(
     OpKind op,
     Dtype dtype,

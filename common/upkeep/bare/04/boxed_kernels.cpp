@@ -16,9 +16,8 @@
 STABLE_TORCH_LIBRARY(wb04, m) {
   m.def("add_scaled(Tensor input, Tensor other, float alpha=1.0) -> Tensor");
   m.def(
-      "add_scaled_backward(Tensor grad, Tensor input, Tensor other, float "
-      "alpha) "
-      "-> (Tensor, Tensor)");
+      "add_scaled_backward(Tensor grad, Tensor input, Tensor other, "
+      "float alpha) -> (Tensor, Tensor)");
 }
 
 namespace wb {
@@ -60,9 +59,11 @@ Tensor add_scaled_meta(const Tensor& input, const Tensor&, double) {
 // share its memory.
 std::tuple<Tensor, Tensor> add_scaled_backward(
     const Tensor& grad, const Tensor&, const Tensor&, double alpha) {
+  Tensor of_input = empty_contiguous(grad);
+  torch::stable::copy_(of_input, grad);
   Tensor zeros = empty_contiguous(grad);
   torch::stable::zero_(zeros);
-  return {add_scaled(grad, zeros, 0), add_scaled(zeros, grad, alpha)};
+  return {of_input, add_scaled(zeros, grad, alpha)};
 }
 std::tuple<Tensor, Tensor> add_scaled_backward_meta(
     const Tensor& grad, const Tensor&, const Tensor&, double) {

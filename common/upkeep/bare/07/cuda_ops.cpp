@@ -1,5 +1,5 @@
-// The op on CUDA: check, rows, launch. No CUDA header is needed here. Nothing
-// waits, and nothing is allocated but results and copies.
+// The op on CUDA: check, rows, launch. No CUDA header is needed here. Once a
+// kernel is loaded nothing waits, and only results and copies are allocated.
 #include "add_scaled_cuda.h"
 #include "checked_box.h"
 #include "checks.h"
@@ -57,9 +57,11 @@ Tensor add_scaled_cuda(const Tensor& input, const Tensor& other, double alpha) {
 // share its memory.
 std::tuple<Tensor, Tensor> add_scaled_backward_cuda(
     const Tensor& grad, const Tensor&, const Tensor&, double alpha) {
+  Tensor of_input = empty_contiguous(grad);
+  torch::stable::copy_(of_input, grad);
   Tensor zeros = empty_contiguous(grad);
   torch::stable::zero_(zeros);
-  return {add_scaled_cuda(grad, zeros, 0), add_scaled_cuda(zeros, grad, alpha)};
+  return {of_input, add_scaled_cuda(zeros, grad, alpha)};
 }
 
 } // namespace

@@ -53,8 +53,9 @@ inline Dtype cuda_dtype(const Tensor& input) {
 }
 
 //! [row_stride]
-// From one row of [..., n] to the next, if it is the same between all rows, as
-// in a slice of a wider tensor. A dimension of size 1 may have any stride.
+// Returns how many elements lie from one row of [..., n] to the next, if that
+// is the same for all rows, as in a slice of a wider tensor; else nullopt. A
+// dimension of size 1 may have any stride.
 inline std::optional<int64_t> row_stride(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();

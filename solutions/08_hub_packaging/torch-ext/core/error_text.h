@@ -1,6 +1,6 @@
-// Why a call of libtorch failed. Since 2.13 a function of libtorch tells. It is
-// not even declared weak here, as in an extension that is not for the Hub: the
-// checker of the Hub takes the name for a need of 2.13.
+// Why a call of libtorch failed. Since 2.13 a function of libtorch tells. Other
+// extensions declare it weak. This one does not: the Hub's checker takes even a
+// weak name for a need of 2.13.
 #pragma once
 
 #include <string>

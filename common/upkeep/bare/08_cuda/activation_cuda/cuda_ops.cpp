@@ -1,5 +1,5 @@
-// The op on CUDA: check, rows, launch. No CUDA header is needed here. Nothing
-// waits, and nothing is allocated but results and copies.
+// The op on CUDA: check, rows, launch. No CUDA header is needed here. Once a
+// kernel is loaded nothing waits, and only results and copies are allocated.
 #include "add_scaled_cuda.h"
 #include "checked_box.h"
 #include "checks.h"

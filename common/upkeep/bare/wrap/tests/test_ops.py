@@ -9,7 +9,7 @@ from NAME import ops
 #     "scale": lambda: (torch.randn(3, 8), 0.5),
 # The test of an op without inputs fails.
 INPUTS = {}
-# They have kernels for CUDA alone.
+# The ops of INPUTS that have kernels for CUDA alone.
 FOR_CUDA: set[str] = set()
 
 
