@@ -33,14 +33,12 @@ using torch::headeronly::Half;
 [[gnu::always_inline]] inline float widen(Half value) {
   const uint32_t sign = (value.x & 0x8000u) << 16;
   const uint32_t magnitude = (value.x & 0x7fffu) << 13;
-  // Half's subnormals are the digits of a float from 2^-14 on. No float here is
+  // Exponents of bias 15 become those of bias 127; all ones stay all ones.
+  const float x = bit_cast<float>(magnitude + 0x70000000u) * 0x1p-112f;
+  // A subnormal m * 2^-24 is 2^-15 + m * 2^-25 by now. No float here is
   // subnormal, since a thread may flush those to 0.
-  const float small = bit_cast<float>(magnitude + 0x38800000u) - 0x1p-14f;
-  const uint32_t large = magnitude + 0x38000000u; // from bias 15 to 127
-  const uint32_t inf_or_nan = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
-  const uint32_t bits =
-      magnitude < 0x00800000u ? bit_cast<uint32_t>(small) : large | inf_or_nan;
-  return bit_cast<float>(bits | sign);
+  const float result = std::min(x, x + (x - 0x1p-14f));
+  return bit_cast<float>(bit_cast<uint32_t>(result) | sign);
 }
 
 // Narrowing rounds to nearest, ties to even.
