@@ -26,7 +26,7 @@ def watch(chapter: Chapter) -> int:
         signal.signal(number, signal.default_int_handler)  # the terminal is put right
     keys = screen.Keys()
     log = None  # of the last check
-    saved = {c: checking.times_saved(c.mine) for c in chapters()}  # and looked at
+    saved = {c: checking.times_saved(c.mine) for c in chapters()}  # at the last look
     looked = time.monotonic()
     if checking.last_states(chapter)[1]:
         saved[chapter] = {}
