@@ -14,7 +14,7 @@ from learn.checking.processes import Tests
 from learn.checking.verdict import Verdict
 from learn.commands import diff as diff_command
 from learn.commands import list as list_command
-from learn.progress import following, say_next, step_to_do
+from learn.progress import following, is_done, say_next, step_to_do
 from torch_stable_abi import supervising
 from torch_stable_abi.programs import CannotRun, sentence
 
@@ -28,6 +28,7 @@ def watch(chapter: Chapter) -> int:
     log = None  # of the last check
     saved = {c: checking.times_saved(c.mine) for c in chapters()}  # at the last look
     looked = time.monotonic()
+    came_from = None  # the chapter that the learner was at before such a save
     if checking.last_states(chapter)[1]:
         saved[chapter] = {}
     supervising.adopt_orphans()
@@ -42,8 +43,11 @@ def watch(chapter: Chapter) -> int:
             after = _follow(key, chapter, log)
             if after != chapter:
                 chapter, saved[after] = after, checking.times_saved(after.mine)
+                came_from = None
             elif time.monotonic() - looked > 1:
-                chapter, looked = _follow_save(chapter, saved), time.monotonic()
+                after, looked = _follow_save(chapter, saved), time.monotonic()
+                if after != chapter:
+                    came_from, chapter = chapter, after
             preparing.see(chapter)
             now = checking.times_saved(chapter.mine)
             if now == saved[chapter] and key != "r":
@@ -57,7 +61,9 @@ def watch(chapter: Chapter) -> int:
             saved[chapter] = {} if checking.last_states(chapter)[1] else \
                 checking.times_saved(chapter.mine)
             if found.passed:
-                next_one = following(chapter)
+                next_one = came_from if came_from and not is_done(came_from) \
+                    else following(chapter)
+                came_from = None
                 if next_one is None:
                     say_next(None)
                 else:

@@ -10,9 +10,10 @@
 #include "testing/meeting.h"
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <new>
-#include <set>
 #include <string>
 
 namespace workbook::chapter_06 {
@@ -29,15 +30,19 @@ inline std::string hex(int64_t handle) {
 
 // These replace the library's operator new[] and delete[]. A second deletion of
 // the same buffer is counted and does no harm.
-inline std::set<void*> buffers;
+inline std::map<void*, size_t> buffers;
 inline int allocated = 0, deleted = 0;
+inline constexpr int64_t kDeleted = -1; // the numbers in a deleted buffer
 inline void* count_allocation(size_t bytes) {
   ++allocated;
-  return *buffers.insert(::operator new[](bytes)).first;
+  return buffers.emplace(::operator new[](bytes), bytes).first->first;
 }
 inline void count_deletion(void* address) {
   ++deleted;
-  if (buffers.erase(address) > 0) {
+  const auto found = buffers.find(address);
+  if (found != buffers.end()) {
+    std::memset(address, 0xff, found->second);
+    buffers.erase(found);
     ::operator delete[](address);
   }
 }

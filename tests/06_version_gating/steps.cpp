@@ -18,6 +18,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -32,8 +33,9 @@ namespace conversions = torch::stable::detail;
 
 TEST_CASE(
     "06.1 a target that cannot be is refused" *
-    doctest::description("A target that cannot be is accepted, or one that can "
-                         "be is refused.")) {
+    doctest::description(
+        "The guard does not stop at each target that cannot be, with a "
+        "sentence of its own, or it stops at one that can be.")) {
   const uint64_t here = header_version();
   const Versions versions(here);
   const std::string whole =
@@ -129,27 +131,41 @@ TEST_CASE(
 
 TEST_CASE(
     "06.2 which two of the three versions must agree" *
-    doctest::description("is_supported does not compare what is targeted with "
-                         "what runs.")) {
+    doctest::description("is_supported is true below the target, or false from "
+                         "it on.")) {
   for_each_library([](const Library& library) {
-    const auto expect = [&](bool supported, uint64_t version) {
-      INFO("on libtorch ", format_version(version));
-      running = version;
+    const uint64_t targeted = target_version(library);
+    const std::vector<uint64_t> versions = {
+        aoti_torch_abi_version(),
+        pack_version(2, 16, 3),
+        pack_version(3, 0),
+        targeted, // older than the headers or not; and just before
+        targeted - pack_version(0, 1) + pack_version(0, 0, 9),
+        pack_version(2, 10),
+        pack_version(2, 9, 1),
+        pack_version(1, 13)};
+    std::vector<bool> answers;
+    {
       const Replaced other(
           library.inside, "aoti_torch_abi_version", get_running_version);
-      const bool is_supported = library.is_supported();
-      CHECK(is_supported == supported);
-    };
-    const uint64_t targeted = target_version(library);
-    expect(aoti_torch_abi_version() >= targeted, aoti_torch_abi_version());
-    expect(true, pack_version(2, 16, 3));
-    expect(true, pack_version(3, 0));
-    // What it targets, older than the headers or not; and just before.
-    expect(true, targeted);
-    expect(false, targeted - pack_version(0, 0, 1));
-    expect(targeted == pack_version(2, 10), pack_version(2, 10));
-    expect(false, pack_version(2, 9, 1));
-    expect(false, pack_version(1, 13));
+      for (const uint64_t version : versions) {
+        running = version;
+        answers.push_back(library.is_supported());
+      }
+    }
+    if (std::count(answers.begin(), answers.end(), answers[0]) ==
+        static_cast<int64_t>(answers.size())) {
+      FAIL(
+          "is_supported is ",
+          std::string(answers[0] ? "true" : "false"),
+          " on libtorch 1.13 and on 3.0: does it ask in each call?");
+    }
+    for (size_t i = 0; i < versions.size(); ++i) {
+      INFO("on libtorch ", format_version(versions[i]));
+      const bool is_supported = answers[i];
+      const bool expected = versions[i] >= targeted;
+      CHECK(is_supported == expected);
+    }
     // Another one in the same process has another target.
     REQUIRE_CLEAN(not_hidden(library.inside));
   });
@@ -184,6 +200,14 @@ TEST_CASE(
     // On one that is_supported refuses too: that is when it is asked for.
     const Replaced other(
         library.inside, "aoti_torch_abi_version", get_running_version);
+    running = pack_version(3, 0);
+    if (library.abi_report() ==
+        built + format_version(aoti_torch_abi_version())) {
+      FAIL(
+          "on libtorch 3.0.0 abi_report says \"runs on ",
+          format_version(aoti_torch_abi_version()),
+          "\": does it ask in each call?");
+    }
     for (const uint64_t version :
          {pack_version(2, 16, 3),
           pack_version(3, 0, 17),
@@ -224,6 +248,9 @@ TEST_CASE(
     {
       Tensor tensor = library.count({5});
       const auto data = values<int64_t>(tensor);
+      if (data[4] == kDeleted) {
+        FAIL("the buffer is read after the deleter has run");
+      }
       CHECK(data == std::vector<int64_t>{0, 1, 2, 3, 4});
       ran(at_once, "when the tensor is made");
       const Tensor part = torch::stable::narrow(tensor, 0, 3, 2);
@@ -420,7 +447,7 @@ TEST_CASE(
 TEST_CASE(
     "06.4 permute is there with any headers" *
     doctest::description("The call by name gives another view, names another "
-                         "version, or hides that it failed.")) {
+                         "version, or hides that it failed, or why.")) {
   for_each_library([](const Library& library) {
     std::vector<int64_t> data(24);
     for (size_t i = 0; i < data.size(); ++i) {
@@ -532,6 +559,46 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "06.5 the gate opens at target 2.13, and not before" *
+    doctest::description(
+        "nativeHandle() is used below target 2.13, or not from "
+        "it on.")) {
+  const Elsewhere& elsewhere = Elsewhere::get();
+  if (!elsewhere.trouble.empty()) {
+    return; // step 06.4 shows it
+  }
+  const void* inside = elsewhere.inside();
+  const Replaced cuda(
+      inside, "aoti_torch_get_current_cuda_stream", get_other_cuda_stream);
+  const Replaced current(
+      inside, "aoti_torch_get_current_stream", get_current_stream);
+  const Replaced native(
+      inside, "torch_stream_native_handle", get_native_handle);
+  const Replaced id(inside, "aoti_torch_stream_id", get_stream_id);
+  const Replaced deleted(inside, "aoti_torch_delete_stream", delete_stream);
+  for (const Elsewhere::Place& place : Elsewhere::places()) {
+    auto* const current_stream = elsewhere.function<void*(int32_t)>(
+        (place.name + "_current_stream").c_str());
+    first_stream = 0x5eed0;
+    const auto stream = reinterpret_cast<int64_t>(current_stream(3));
+    const bool open = stream == 0x5eed3;
+    if (open && place.minor < 13) {
+      FAIL("current_stream uses nativeHandle() at target 2.", place.minor);
+    }
+    if (!open && place.minor >= 13) {
+      FAIL(
+          "current_stream ",
+          std::string(
+              stream == 3 ? "gives Stream::id(), a number of PyTorch's own,"
+                  : stream == 0xc0da ? "asks CUDA's function alone"
+                                     : "does not use nativeHandle()"),
+          " at target 2.",
+          place.minor);
+    }
+  }
+}
+
+TEST_CASE(
     "06.5 the current stream is the device's own" *
     doctest::description("current_stream does not give the device's own "
                          "handle, or does not say why it cannot.")) {
@@ -566,9 +633,16 @@ TEST_CASE(
     // Then it is another one, and then the default one, whose handle is null.
     for (const int64_t device : {0, 3, 0}) {
       INFO("of device ", device);
+      int64_t before = -1;
       for (const int64_t first : {0x5eed0, 0xfeed0, 0}) {
         first_stream = first;
-        const auto stream = hex(library.current_stream(device));
+        const int64_t found = library.current_stream(device);
+        if (found == before) {
+          FAIL(
+              "another stream is chosen, and current_stream gives the old one");
+        }
+        before = found;
+        const auto stream = hex(found);
         CHECK(stream == hex(first + device));
       }
     }
@@ -595,39 +669,10 @@ TEST_CASE(
         }
       }
     }
-    INFO("the streams that were got and not released");
-    CHECK(streams == 0);
-  });
-}
-
-TEST_CASE(
-    "06.5 the gate opens at target 2.13, and not before" *
-    doctest::description("The gate opens at another target than 2.13.")) {
-  const Elsewhere& elsewhere = Elsewhere::get();
-  if (!elsewhere.trouble.empty()) {
-    return; // step 06.4 shows it
-  }
-  const void* inside = elsewhere.inside();
-  const Replaced cuda(
-      inside, "aoti_torch_get_current_cuda_stream", get_other_cuda_stream);
-  const Replaced current(
-      inside, "aoti_torch_get_current_stream", get_current_stream);
-  const Replaced native(
-      inside, "torch_stream_native_handle", get_native_handle);
-  const Replaced deleted(inside, "aoti_torch_delete_stream", delete_stream);
-  for (const Elsewhere::Place& place : Elsewhere::places()) {
-    auto* const current_stream = elsewhere.function<void*(int32_t)>(
-        (place.name + "_current_stream").c_str());
-    first_stream = 0x5eed0;
-    const bool open = current_stream(3) == reinterpret_cast<void*>(0x5eed3);
-    if (open != (place.minor >= 13)) {
-      FAIL(
-          "current_stream ",
-          std::string(open ? "uses" : "does not use"),
-          " nativeHandle() at target 2.",
-          place.minor);
+    if (streams != 0) {
+      FAIL(streams, " stream(s) were got, and not released");
     }
-  }
+  });
 }
 
 TEST_CASE("06 a library for newer libtorch is refused, or works") {

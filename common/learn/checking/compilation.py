@@ -48,6 +48,8 @@ def build(source: Source, folder: Path, superseded: Callable[[], bool],
     if result.returncode == 0:
         return None, _find_warnings(source, said + text)
     finding = find_error(source, text)
+    if finding and finding.kind == "compile":
+        finding.message += _say_target(text, manifest.read_text())
     if finding is None:
         if gone := [name for name in source.chapter.starter_files()
                     if not (source.folder / name).exists()]:
@@ -142,6 +144,19 @@ def _find_compiler_error(source: Source, text: str
     raised = re.search(r"^\w*(?:Error|Exception)\b.*", text, re.M)
     place = source.nearest(find_python_frames(text)) if raised else None
     return (*place, [raised[0]]) if raised and place else None
+
+
+def _say_target(text: str, manifest: str) -> list[str]:
+    """Return which library the first failed command of ninja is of, as a line of text,
+    if there are some with other target versions."""
+    targets = r"-DTORCH_TARGET_VERSION=(\w+)"
+    failed = re.search(r"^FAILED: \S*?(\w+)\.dir/.*\n.*?" + targets, text, re.M)
+    if not failed or len(set(re.findall(targets, manifest))) < 2:
+        return []
+    packed = re.fullmatch(r"0x([0-9a-f]{2})([0-9a-f]{2})0{12}", failed[2])
+    version = f"{int(packed[1], 16)}.{int(packed[2], 16)}" if packed else \
+        "the version of the headers"
+    return [f"in: lib{failed[1]}.so, which targets {version}"]
 
 
 def _message(error: re.Match, place: Place | None) -> list[str]:

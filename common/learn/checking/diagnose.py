@@ -79,7 +79,8 @@ def diagnose_leak(source: Source, finding: Finding, text: str) -> Finding:
         r"((?: +#.*\n)*)", text, re.M)
     if not leaks:
         return finding
-    bytes, objects, stack = leaks[0]
+    bytes, objects, stack = next(
+        (leak for leak in leaks if source.nearest(find_frames(leak[2]))), leaks[0])
     message = [f"{objects} block(s) of {bytes} byte(s) in all"]
     if "from_ivalue" in stack:
         message = [f"{objects} handle(s) that libtorch made for arguments: not "

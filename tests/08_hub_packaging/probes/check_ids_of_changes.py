@@ -53,9 +53,19 @@ def check_every_change():
         git("reset", "-q", "--hard")
 
 
+def check_git_that_cannot_tell():
+    committed = package.unique_id()
+    append("# changed")
+    (package.SOURCE.parent / ".git/index").write_bytes(b"")
+    assert package.unique_id() != committed, \
+        "git status fails, a file has changed, and unique_id() is still that of the " \
+        "last commit"
+
+
 if __name__ == "__main__":
     change_settings()
     (package.SOURCE / "build").mkdir()
     (package.SOURCE / "build/made.txt").write_text("by the build")
     check_changed_file()
     check_every_change()
+    check_git_that_cannot_tell()
