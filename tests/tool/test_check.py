@@ -580,6 +580,17 @@ def test_cmake_error(implementation):
 
 
 @pytest.mark.full
+def test_an_error_says_which_library_and_target_it_is_of(implementation):
+    mine = implementation("06")
+    mine.replace("compat.h", "#if COMPAT_TARGET(2, 11)", "#if COMPAT_HEADERS(2, 11)")
+    verdict = mine.check()
+    assert "in: libversion_gating.so, which targets 2.10" in verdict.message
+    mine = implementation("01")  # has one library
+    mine.replace(CPP, SIZES, "no C++;\n")
+    assert not [line for line in mine.check().message if line.startswith("in: ")]
+
+
+@pytest.mark.full
 def test_a_first_check_compiles_each_file_once(implementation):
     mine = implementation("01")
     mine.replace(CPP, SIZES, SIZES + "  int unused;\n")

@@ -708,6 +708,23 @@ def test_watch(checkout, tool):
 
 
 @pytest.mark.full
+def test_watch_goes_back_to_the_chapter_that_a_save_elsewhere_interrupted(
+        checkout, tool):
+    tool("reset", "00")
+    tool("reset", "02")  # opened last
+    child = terminal(checkout, NO_COLOR="1")
+    until(child, "Step 02.1")
+    until(child, "q quit")
+    file = "00_first_extension/first_extension.cpp"
+    shutil.copy(ROOT / "solutions" / file, checkout / "my" / file)
+    until(child, "checking 00")
+    until(child, "00.1 Fill in the line: pass")
+    until(child, "Step 02.1")
+    child.send("q")
+    assert ended(child)[0] == 0
+
+
+@pytest.mark.full
 def test_two_files_saved_at_once_are_one_check(checkout, tool):
     time.sleep(1)  # an earlier test may have opened 02; whole seconds are compared
     tool("reset", "01")
