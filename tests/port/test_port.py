@@ -285,6 +285,97 @@ def test_what_is_left_is_named(port, code, what):
     assert any(what in one.advice + (one.row or {}).get("what", "") for one in left)
 
 
+@pytest.mark.parametrize("code, parameters", [
+    ("auto o = v[i].options();\n++i;\nauto y = at::empty({1}, o);",
+     "std::vector<at::Tensor> v, int64_t i"),
+    ("auto o = a.options();\nstd::swap(a, b);\nauto y = at::empty({1}, o);",
+     "at::Tensor a, at::Tensor b"),
+    ("auto o = a.options();\ncast(a);\nauto y = at::empty({1}, o);", "at::Tensor a"),
+    ("auto o = pop(q).options();\nauto y = at::empty({1}, o);", "Queue& q"),
+    ("auto o = a.options();\nfor (;;) {\n  y = at::empty({1}, o);\n  a = y;\n}",
+     "at::Tensor a, at::Tensor y"),
+    ("at::empty({1}, a.options().dtype(d));",
+     "const at::Tensor& a, std::optional<at::ScalarType> d"),
+    ("auto y = at::empty_like(pop(q), pop(q).options());", "Queue& q")])
+def test_options_are_those_of_their_time(port, code, parameters):
+    done = port("at::Tensor pop(Queue& q);\n" + body(code, parameters))
+    assert "torch::stable::new_empty(" not in done.text
+    assert "torch::stable::empty_like(" not in done.text
+    assert [f for f in done.findings if f.kind in ("yours", "unknown") and
+            re.match(r"(at::|y = )?empty", f.code.removeprefix("at::"))], done.findings
+
+
+@pytest.mark.parametrize("code, parameters", [
+    ("auto o = a.options();\nauto y = at::empty({1}, o);\nlaunch(a, y);",
+     "at::Tensor a"),
+    ("auto o = a.options();\nlaunch(a);\nauto y = at::empty({1}, o);",
+     "const at::Tensor& a")])
+def test_options_of_what_has_not_changed(port, code, parameters):
+    assert "torch::stable::new_empty(a, {1})" in port(body(code, parameters)).text
+
+
+@pytest.mark.parametrize("code, parameters, named", [
+    ("p->zero_();", "at::Tensor* p", True),
+    ("(*p).fill_(0);", "at::Tensor* p", True),
+    ('m["w"].contiguous();', "std::map<std::string, at::Tensor>& m", True),
+    ("p->contiguous();", "std::shared_ptr<at::Tensor> p", True),
+    ("at::Tensor d[2];\nd[0].zero_();", "int n", True),
+    ("auto y = std::make_optional<at::Tensor>(x);\ny->zero_();", "at::Tensor x", True),
+    ("static_cast<at::Tensor>(h).contiguous();", "Handle h", True),
+    ("t.contiguous();", "other::Thing t", True),
+    ("g.contiguous();", "Grid& g", False),
+    ("q.pop();", "std::queue<int>& q", False),
+    ("for (auto& [k, v] : grids) v.clone();", "at::Tensor v, Grids& grids", True),
+    ("v.contiguous();\nauto v = x.clone();", "at::Tensor x", True),
+    ("auto f = [x = first()] { return x.contiguous(); };", "at::Tensor x", True)])
+def test_what_is_no_tensor_is_not_rewritten(port, code, parameters, named):
+    grid = "struct Grid { Grid contiguous(); };\n" if "Grid& g" in parameters else ""
+    done = port(grid + body(code, parameters))
+    assert not re.search(r"stable::(contiguous|zero_|fill_|clone)\((p|\(|m|d|y|t|g|v|"
+                         r"static)", done.text), done.text
+    last = [f for f in done.findings if f.kind == "unknown"]
+    assert bool(last) == named, done.findings
+
+
+@pytest.mark.parametrize("code, text", [
+    ("template <class Layout> void f(Layout x);", "template <class Layout>"),
+    ("template <typename Tensor> int w(const Tensor& t) { t.contiguous(); }",
+     "t.contiguous()"),
+    ("struct Device { int n; };", "struct Device {"),
+    ("enum class Half { a };", "enum class Half {"),
+    ("static inline int ceil_div(int a, int b);\nint n = at::ceil_div(1, 2);",
+     "= at::ceil_div(1, 2)"),
+    ("void f(P p) { p.impl(1, n); }", "p.impl(1, n)")])
+def test_names_of_the_user_stay(port, code, text):
+    done = port(f"using namespace at;\n{code}\n").text
+    assert text in done, done
+
+
+@pytest.mark.parametrize("code, said", [
+    ("at::Tensor f(const at::Tensor& x, std::array<bool, 2> mask) { return x; }",
+     "std::array"),
+    ("namespace F = torch::nn::functional;", "alias"),
+    ("#pragma omp parallel num_threads(at::get_num_threads())", "preprocessor"),
+    ("at::Tensor& f(at::Tensor& x) { return x.zero_(); }", "reference"),
+    ("void f(at::cuda::CUDAStream s) { s.synchronize(); }", "cudaStream_t"),
+    ("void f(c10::cuda::CUDAGuard& g) { g.set_device(d); }", "set_index"),
+    ('TORCH_LIBRARY_IMPL(a, CPU, m) { m.impl("f", [](at::Tensor x) { return x; }); }',
+     "TORCH_BOX wants"),
+    ("void f(at::Tensor x) { std::cout << x.device() << 1; }", "does not print"),
+    ('void f(at::Tensor x) { TORCH_CHECK(g(), "got ", x); }', "does not print"),
+    ("void f(at::Tensor x, at::Tensor y) { x.narrow(0, y, 3); }", "aten::narrow"),
+    ("void f(at::Tensor x) { if (x.element_size() - 4 < 0) g(); }", "size_t")])
+def test_what_would_not_compile_or_be_the_same_is_named(port, code, said):
+    done = port(code + "\n")
+    assert any(said in f.advice or said in (f.row or {}).get("differs", "")
+               for f in done.findings), done.findings
+
+
+def test_a_second_run_changes_nothing(port):
+    once = port(body("auto y = at::zeros({n}, x.dtype());")).text
+    assert port(once).text == once
+
+
 def test_what_differs_is_said(port):
     ported = port(body("at::parallel_for(0, n, 1, [](int64_t, int64_t) {});\n"
                        'TORCH_CHECK_VALUE(n, "no");'))
@@ -337,7 +428,7 @@ def test_every_pattern_is_found_in_what_it_came_from(port):
                 Pattern(row, text, None)  # the grammar knows it
                 code = re.sub(r"\$\$?(\w+)", lambda found: {
                     "int": "1", "num": "2.5", "list": "{1}", "stream": "s",
-                    "dtype": "at::kInt"}.get(found[1], found[1]),
+                    "dtype": "at::kInt", "text": '"t"'}.get(found[1], found[1]),
                     text).replace("at::make_optional", "c10::make_optional")
                 code = code.rstrip(";") + ";"
                 ported = port(
@@ -534,6 +625,18 @@ def test_builds(tmp_path, port):
     files, _ = porting.port([str(tmp_path)])
     assert {f.path.name: [one.line for one in f.findings] for f in files} == {
         "CMakeLists.txt": [1], "setup.py": [3, 4]}
+
+
+@pytest.mark.parametrize("name, line", [
+    ("setup.py", "extension = CppExtension"),
+    ("a.py", "from torch.utils.cpp_extension import load"),
+    ("a.py", "from ._C import fwd"), ("a.py", "import pkg._C"),
+    ("a.py", "from . import _cuda"), ("a.py", 'm = importlib.import_module("my._C")'),
+    ("CMakeLists.txt", "FIND_PACKAGE(Torch REQUIRED)")])
+def test_other_spellings_in_builds(tmp_path, port, name, line):
+    from torch_stable_abi.port import builds
+    (tmp_path / name).write_text(f"\n{line}\n")
+    assert [one.line for one in builds.read_build(tmp_path / name)] == [2]
 
 
 @pytest.mark.parametrize("seed", range(3))

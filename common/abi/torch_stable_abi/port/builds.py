@@ -8,10 +8,12 @@ from torch_stable_abi.port.rewriting import YOURS, Finding
 
 # The page port_build.md has the whole of each.
 _PYTHON = (
-    (r"\bCUDAExtension\s*\(|\bCppExtension\s*\(", "flags: TORCH_TARGET_VERSION for the "
-     "compiler *and* nvcc, USE_CUDA for nvcc; py_limited_api=True. CUDAExtension adds "
-     "--expt-relaxed-constexpr to nvcc without a word: name it, if you leave it"),
-    (r"\bload_inline\s*\(|\bcpp_extension\.load\s*\(", "built at import: extra_cflags "
+    (r"^(?!\s*(from|import)\b).*\b(CUDA|Cpp)Extension\b", "flags: "
+     "TORCH_TARGET_VERSION for the compiler *and* nvcc, USE_CUDA for nvcc; "
+     "py_limited_api=True. CUDAExtension adds --expt-relaxed-constexpr to nvcc without "
+     "a word: name it, if you leave it"),
+    (r"\bload_inline\s*\(|\bcpp_extension\.load\s*\(|"
+     r"\bcpp_extension\s+import\b.*\bload\b", "built at import: extra_cflags "
      "with -DTORCH_TARGET_VERSION"),
     (r"-lc10\b|['\"]c10['\"]|['\"]torch_python['\"]|['\"]c10_cuda['\"]",
      "a library that a stable extension does not link"),
@@ -23,7 +25,8 @@ _PYTHON = (
     (r"\bcustom_op\s*\(", "a layer above the op: it keeps the version counter, makes "
      "fakes of ops that return nothing, and reads flags at each call. Decide whether "
      "it stays"),
-    (r"^\s*(from\s+[\w.]*\s+)?import\s+[\w., ]*\b_C\b|import\s+\w+_(cuda|cpp|ext)\b",
+    (r"^\s*from\s+[\w.]*\b(_C|\w*_(cuda|cpp|ext))\s+import\b|"
+     r"\bimport\s+[\w., ]*\b(_C|\w*_(cuda|cpp|ext))\b|import_module\(.*\b_C\b",
      "a library without PyInit is loaded by torch.ops.load_library; tell who imports "
      "it by name"),
     (r"deterministic_algorithms", "a flag: read it in Python where it is not traced, "
@@ -46,11 +49,12 @@ def read_build(path: Path) -> list[Finding]:
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         code = line.partition("#")[0]
         for pattern, advice in rules:
-            if re.search(pattern, code):
+            if re.search(pattern, code, re.I if rules is _CMAKE else 0):
                 lines.setdefault(advice, []).append((number, line.strip()[:60]))
                 break
     return [Finding(found[0][0], YOURS, found[0][1], None, advice + (
-        f" (and {len(found) - 1} more lines)" if len(found) > 1 else ""))
+        f" (lines {', '.join(str(number) for number, _ in found[1:])} as well)"
+        if len(found) > 1 else ""))
         for advice, found in lines.items()]
 
 

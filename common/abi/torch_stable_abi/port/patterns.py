@@ -5,6 +5,7 @@
     $int       a number as it is written
     $num       one that may have a point
     $list      values in braces
+    $text      a string
     $word      a name
     $dtype     the name of a dtype, or what x.scalar_type() returns
     $stream    a variable that is a stream
@@ -28,7 +29,7 @@ from torch_stable_abi.port.types import Types
 TENSOR_HOLES = ("x", "y", "v", "m")
 _DTYPE = re.compile(
     r"(?:(?:at|torch|c10)::)?k(?:Byte|Char|Short|Int|Long|Half|Float|Double|Bool|BFloat16|"
-    r"Complex\w+|(?:UInt|Int|U|I|Float|F)\d\w*)|[\w.]+\.scalar_type\(\)")
+    r"Complex\w+|(?:UInt|Int|U|I|Float|F)\d\w*)|[\w.]+\.(?:scalar_type|dtype)\(\)")
 _HOLE = re.compile(r"\$\$?[a-z]\w*")
 _NAMES = (*NAMES, "qualified_identifier", "template_type", "template_function")
 
@@ -120,8 +121,8 @@ class Pattern:
 
     def _match_inlined(self, mine: Node, source: Source, node: Node,
                        known: Types | None, match: Match) -> bool:
-        """Match options that have a name: what they are made of, if nothing in that has
-        got another value since."""
+        """Match options that have a name: what they are made of, if nothing in that may
+        have changed since."""
         if node.type != "identifier" or known is None:
             return False
         variable = known.find(node)
@@ -130,8 +131,9 @@ class Pattern:
             return False
         if value.type in ("argument_list", "initializer_list"):
             return False
-        if any(known.is_assigned(n) for n in (node, *walk(value))
-               if n.type == "identifier"):
+        if any(known.may_change(n, value, node) if n.type == "identifier" else
+               n.type == "subscript_expression" or _has_effect(source, n)
+               for n in (node, *walk(value))):
             return False
         return self._match(mine, source, value, known, match)
 
@@ -183,9 +185,15 @@ def _children(node: Node) -> list[Node]:
 def _fill(hole: str, source: Source, node: Node, known: Types | None,
           match: Match) -> bool:
     """Put the node into a hole, if it may lie there."""
-    if hole in match.holes:
-        return source.text_of(match.holes[hole]) == source.text_of(node)
+    if hole in match.holes:  # the same twice, which may not do something each time
+        return source.text_of(match.holes[hole]) == source.text_of(node) and \
+            not any(_has_effect(source, one) for one in walk(node))
     if hole == "v" and node.type != "identifier":
+        return False
+    if hole in ("a", "b", "c") and known and known.kind_of(node) == types.TENSOR:
+        return False  # a number is wanted
+    if hole == "d" and known and node.type == "identifier" and \
+            known.find(node).of_class == "optional":
         return False
     if hole in TENSOR_HOLES:
         kind = known.kind_of(node) if known else types.UNKNOWN
@@ -198,12 +206,23 @@ def _fill(hole: str, source: Source, node: Node, known: Types | None,
             "num": lambda: re.fullmatch(r"-?\d{1,15}(\.\d*)?f?", source.text_of(node)),
             "list": lambda: node.type == "initializer_list",
             "dtype": lambda: _DTYPE.fullmatch(source.text_of(node)),
+            "text": lambda: node.type.endswith(("string_literal", "ed_string")) or
+            source.text_of(node).startswith("TORCH_SELECTIVE_NAME"),
             "word": lambda: join_name(source, node),
             "stream": lambda: known and known.kind_of(node) == types.STREAM}
     if hole in fits and not fits[hole]():
         return False
     match.holes[hole] = node
     return True
+
+
+def _has_effect(source: Source, node: Node) -> bool:
+    """Return whether a node changes a variable, or calls a function, which may; not a
+    method, nor a function of at::."""
+    function = field(node, "function") if node.type == "call_expression" else None
+    return node.type in ("update_expression", "assignment_expression") or \
+        function is not None and function.type != "field_expression" and \
+        not normalize(join_name(source, function)).startswith("at::")
 
 
 def key_of(source: Source, node: Node) -> str:

@@ -44,7 +44,8 @@ _NAME_NODES = ("qualified_identifier", "identifier", "type_identifier", "templat
 _COMMON = set("""
 size data max min at get set reset clone to begin end clear contains view copy_
 fill swap find index type name item div mul add sub sin cos all any sort t
-select record_stream alias split equal round""".split())
+select record_stream alias split equal round count""".split())
+_OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
 # Methods of a tensor whose results a check prints in ATen, and none prints here.
 _NOT_PRINTED = {
     "device": "a stable Device does not print: its index() does",
@@ -137,6 +138,13 @@ class Rewriter:
             self._look_at_condition(node)
         if node.type == "declaration":
             self._look_at_borrowing(node)
+        if node.type == "parameter_declaration":
+            self._look_at_parameter(node)
+        if node.type == "namespace_alias_definition":
+            self._look_at_alias(node)
+        if node.type == "preproc_call" and \
+                re.search(r"\b(at|c10|torch)::", self.source.text_of(node)):
+            self._name(node, YOURS, "a line of the preprocessor is not rewritten")
         if is_error(node) and not self.in_error:
             if _SPEAKS_OF_TORCH.search(self.source.text_of(node)):
                 self._name(node, UNKNOWN, "the parser does not know this code; names "
@@ -147,7 +155,8 @@ class Rewriter:
             self.in_error = False
             return text
         if node.type in _NAME_NODES and not self._is_part_of_name(node):
-            return self._emit_name(node)
+            return self.source.text_of(node) if _is_declared_here(node) else \
+                self._emit_name(node)
         if not self.in_error and node.is_named:
             text = self._emit_code(node)
             return f"{{ {text} }}" if text.startswith("STD_TORCH_CHECK") and \
@@ -187,6 +196,15 @@ class Rewriter:
             return self._emit_children(node)
         if pattern.rewrite is None:
             self._leave(node, pattern.row)
+            return self._emit_children(node)
+        if self._is_own(pattern.rewrite):
+            self._name(node, YOURS, "your own function of this name would be called: "
+                       "write torch's out", pattern.row)
+            return self._emit_children(node)
+        if re.match(r"torch::stable::\w+_\(", pattern.rewrite) and \
+                _is_returned_by_reference(self.source, node):
+            self._name(node, YOURS, "the stable function returns a tensor and no "
+                       "reference: call it, then return the tensor", pattern.row)
             return self._emit_children(node)
         if twice := _evaluated_twice(pattern.rewrite, match):
             self._name(node, YOURS, f"{self.source.text_of(twice)} would be evaluated "
@@ -229,6 +247,10 @@ class Rewriter:
         end = _end_of_part(node, length)
         if pattern.rewrite is None:
             self._leave(node, pattern.row)
+            return self._raw(node.start_byte, end) + self._emit_tail(node, end)
+        if self._is_own(pattern.rewrite):
+            self._name(node, YOURS, f"your own {pattern.rewrite} would be meant: write "
+                       "torch's out", pattern.row)
             return self._raw(node.start_byte, end) + self._emit_tail(node, end)
         self._name(node, DONE, "", pattern.row)
         return pattern.rewrite + self._emit_tail(node, end)
@@ -306,13 +328,21 @@ class Rewriter:
         return self._raw(node.start_byte, value.start_byte) + written + \
             self._raw(value.end_byte, node.end_byte)
 
+    def _is_own(self, rewrite: str) -> bool:
+        """Return whether a helper that is written here has the name of something of the
+        user's."""
+        name = next((one for one in _HELPERS if re.search(rf"(?<![:\w]){one}\b",
+                                                          rewrite)), "")
+        return bool(name) and name not in self.known.helpers and (
+            name in self.known.functions or name in self.known.macros or
+            name in self.known.aliases)
+
     def _finish(self, text: str) -> str:
-        before = self.source.text.decode(errors="replace")
         helpers = "".join(
             _GUARDED.format(name.upper(), helper)  # another file may bring it too
             for name, helper in _HELPERS.items()
-            if re.search(rf"(?<!:)\b{name}\b", text)
-            and not re.search(rf"(?<!:)\b{name}\b", before))
+            if re.search(rf"(?<!:)\b{name}\b", text) and name not in self.known.helpers
+            and not self._is_own(name))
         name = self.source.path.name
         text = includes.place(text + helpers, _INCLUDES,
                               self.removed > 0 or self.known.brings_old_headers, name)
@@ -370,15 +400,20 @@ class Rewriter:
                    for one in self.findings)
 
     def _look_at_message(self, match: Match) -> None:
-        """Name what a check would print, and the new one cannot."""
         for node in [*match.rest.get("r", ()), *filter(None, [match.holes.get("b")])]:
-            function = field(node, "function")
-            name = function and field(function, "field")
-            method = self.source.text_of(name) if name is not None else ""
-            if method in ("sizes", "strides"):
-                self._name(node, YOURS, "", self.table.rows["sizes in a message"])
-            elif method in _NOT_PRINTED:
-                self._name(node, YOURS, _NOT_PRINTED[method])
+            self._look_at_printed(node)
+
+    def _look_at_printed(self, node: Node) -> None:
+        """Name what a check or a stream would print, and cannot any more."""
+        function = field(node, "function")
+        name = function and field(function, "field")
+        method = self.source.text_of(name) if name is not None else ""
+        if method in ("sizes", "strides"):
+            self._name(node, YOURS, "", self.table.rows["sizes in a message"])
+        elif method in _NOT_PRINTED:
+            self._name(node, YOURS, _NOT_PRINTED[method])
+        elif self.known.kind_of(node) == types.TENSOR:
+            self._name(node, YOURS, "a stable tensor does not print")
 
     def _look_for_methods(self, node: Node) -> None:
         """Name the methods and operators of tensors that no row has taken."""
@@ -399,7 +434,19 @@ class Rewriter:
         schemas = schemas_of(method)
         if method == "def":
             self._look_at_schema(node)
+        elif method == "impl":
+            self._look_at_kernel(node)
+        elif kind == types.STREAM:
+            self._name(node, YOURS, "of a stream nothing is left but the cudaStream_t: "
+                       "call CUDA's own functions")
+        elif method in _OF_GUARDS and self.known.class_of(
+                field(function, "argument")).endswith("Guard"):
+            self._name(node, YOURS, "a stable DeviceGuard has set_index() alone")
         elif kind == types.TENSOR and method in stable_methods():
+            if method == "element_size" and _is_used_signed(node):
+                self.findings.append(Finding(
+                    self.source.line_of(node), DIFFERS, self.source.text_of(node),
+                    self.table.rows["element size"]))
             self.methods.add(f"torch::stable::Tensor::{method}")
             if _is_in_loop(node):
                 self._name(node, SLOWER, "A C function is called each time: ask before "
@@ -412,7 +459,8 @@ class Rewriter:
                        f"a stable tensor has no {method}()")
         elif kind == types.OPTIONS:
             pass  # with what it is for
-        elif kind is types.UNKNOWN and method not in _COMMON and \
+        elif (kind is types.UNKNOWN or self.known.is_unread(
+                field(function, "argument"))) and method not in _COMMON and \
                 any("(Tensor" in schema for schema in schemas) and \
                 method not in stable_methods() and method not in self.known.functions:
             self._name(node, UNKNOWN, "is this a method of a tensor? The type was not "
@@ -432,6 +480,36 @@ class Rewriter:
                        "such a value fails. Pass what it is made of, or keep the op "
                        "unstable")
 
+    def _look_at_kernel(self, node: Node) -> None:
+        """Name m.impl of what is no function and no box."""
+        arguments = field(node, "arguments")
+        given = arguments.named_children if arguments else []
+        if len(given) == 2 and given[0].type == "string_literal" and \
+                given[1].type in ("lambda_expression", "cast_expression",
+                                  "call_expression") and not re.search(
+                    r"BOX|Fallthrough", self.source.text_of(given[1])):
+            self._name(node, YOURS, "TORCH_BOX wants a function by its name: give the "
+                       "lambda or the overload one")
+
+    def _look_at_parameter(self, node: Node) -> None:
+        """Name an array among the parameters of what may be a kernel: TORCH_BOX reads
+        the bytes of the list's handle for it."""
+        type = field(node, "type")
+        text = self.source.text_of(type) if type else ""
+        whole = next((one for one in above(node) if one.type == "function_definition"),
+                     None)
+        if re.match(r"(::)?std::array\s*<\s*(bool|int64_t|double)\b", text) and \
+                whole is not None and "Tensor" in self.source.text_of(whole):
+            self._name(node, YOURS, "a bool[2] of a schema is no std::array here: if "
+                       "this is a kernel, take a std::vector, and check its size")
+
+    def _look_at_alias(self, node: Node) -> None:
+        target = node.named_children[-1]
+        name = normalize(self.source.text_of(target) + "::x")
+        if name.startswith("at::"):
+            self._name(node, YOURS, "names behind this alias are not read: write "
+                       f"{self.source.text_of(target)} out")
+
     def _is_view(self, node: Node) -> bool:
         """Return whether a node is x[i], x[i][j] or x.select(0, i) of a tensor x."""
         if node.type == "call_expression":
@@ -443,6 +521,11 @@ class Rewriter:
 
     def _look_at_operator(self, node: Node) -> None:
         operands = [field(node, name) for name in ("left", "right", "argument")]
+        left, right = operands[:2]
+        if any(c.type == "<<" for c in node.children) and right is not None and \
+                self.known.kind_of(left) != types.TENSOR:
+            self._look_at_printed(right)
+            return
         if node.type == "assignment_expression":
             operator, left = field(node, "operator"), operands[0]
             if operator is None:
@@ -493,6 +576,41 @@ def _evaluated_twice(rewrite: str, match: Match) -> Node | None:
                            "assignment_expression") for n in walk(node)):
             return node
     return None
+
+
+def _is_used_signed(node: Node) -> bool:
+    """Return whether a number is subtracted from, compared, or a variable's value."""
+    parent = node.parent
+    operator = field(parent, "operator") if parent is not None and \
+        parent.type == "binary_expression" else None
+    return operator is not None and operator.type in ("-", "<", ">", "<=", ">=") or \
+        parent is not None and parent.type == "init_declarator" and \
+        parent.parent is not None and \
+        (parent.parent.text or b"").lstrip(b"const ").startswith(b"auto")
+
+
+def _is_declared_here(node: Node) -> bool:
+    """Return whether a name is that of a type or a template parameter that is declared
+    here, and no use of another."""
+    parent = node.parent
+    return parent is not None and (
+        parent.type in ("class_specifier", "struct_specifier", "enum_specifier",
+                        "union_specifier") and field(parent, "name") == node and
+        node.type == "type_identifier" or
+        parent.type in ("type_parameter_declaration",
+                        "optional_type_parameter_declaration") and
+        parent.named_children[0] == node)
+
+
+def _is_returned_by_reference(source: Source, node: Node) -> bool:
+    """Return whether a function returns this, and says that it returns a reference."""
+    if node.parent is None or node.parent.type != "return_statement":
+        return False
+    whole = next((one for one in above(node) if one.type in (
+        "function_definition", "lambda_expression")), None)
+    declarator = field(whole, "declarator") if whole is not None and \
+        whole.type == "function_definition" else None
+    return declarator is not None and declarator.type == "reference_declarator"
 
 
 def _is_in_loop(node: Node) -> bool:

@@ -20,7 +20,7 @@ except ImportError as error:
 _PARSER = Parser(Language(tree_sitter_cuda.language()))
 # Headers of the unstable API.
 OLD_HEADER = re.compile(r"(?!torch/(csrc/stable|headeronly|csrc/inductor/aoti_torch)/)"
-                        r"(ATen|c10|torch|caffe2)/")
+                        r"(ATen|c10|torch|caffe2|THC?)/")
 UNITS = (".cpp", ".cc", ".cxx", ".c++", ".cu")  # that a compiler is called for
 HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl")
 SOURCES = UNITS + HEADERS

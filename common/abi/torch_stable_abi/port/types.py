@@ -28,6 +28,7 @@ _SCOPES = ("compound_statement", "function_definition", "lambda_expression",
            "for_range_loop", "for_statement", "if_statement", "translation_unit",
            "namespace_definition", "class_specifier", "struct_specifier",
            "declaration_list", "field_declaration_list", "template_declaration")
+_LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
 _TENSOR = r"(?:at|torch|c10)::(?:stable::)?Tensor"
 _SHAPES = (
     (TENSOR, rf"{_TENSOR}"),
@@ -38,6 +39,16 @@ _SHAPES = (
     (OPTIONS, r"(?:(?:at|torch|c10)::)?TensorOptions"),
     (STREAM, r"(?:(?:at|c10)::cuda::)?CUDAStream"),
     (TUPLE, rf"std::(?:tuple|pair)<{_TENSOR}(?:,{_TENSOR})*>"))
+# Classes that are no tensor, and have methods with a tensor's names.
+_KNOWN_CLASSES = frozenset("""
+auto bool char double float int long short unsigned void size_t int64_t int32_t vector
+array map unordered_map set string string_view optional tuple pair function span deque
+list atomic complex valarray bitset variant any queue stack priority_queue multimap
+multiset unordered_set thread mutex stringstream ostringstream ostream ArrayRef
+IntArrayRef SymIntArrayRef
+Library Device ScalarType Half BFloat16 TensorAccessor PackedTensorAccessor
+PackedTensorAccessor32 PackedTensorAccessor64 GenericPackedTensorAccessor Generator
+Scalar Storage IValue Stack Dict List""".split())
 # Methods of what holds tensors, and what they return.
 _OF_HOLDERS = {(OPTIONAL, "value"): TENSOR, (OPTIONAL, "value_or"): TENSOR,
                (TENSORS, "front"): TENSOR, (TENSORS, "back"): TENSOR,
@@ -52,10 +63,12 @@ def read_type(text: str, bare: bool = False) -> Kind:
     if bare:
         text = re.sub(r"(?<![:\w])Tensor\b", "at::Tensor", text)
     if text.endswith("*"):
-        return OTHER
+        return UNKNOWN if re.search(_TENSOR, text) else OTHER
     for kind, shape in _SHAPES:
         if re.fullmatch(shape, text):
             return kind
+    if re.search(rf"<.*{_TENSOR}\b", text):  # holds tensors, in a way not known here
+        return UNKNOWN
     if re.fullmatch(r"auto|decltype.*|[A-Z]|\w*_t_?|", text) and \
             not re.fullmatch(r"u?int\d*_t|size_t|ssize_t|scalar_t|index_t", text):
         return UNKNOWN
@@ -122,6 +135,7 @@ class Variable:
     value: Node | None = None  # what it is made of
     is_const: bool = False
     of_class: str = ""  # if its type is known
+    begin: int = 0  # of its declaration; 0: known everywhere
 
 
 class Types:
@@ -137,10 +151,15 @@ class Types:
         self.fields: dict[str, Variable] = {}  # of any class
         self.classes: dict[str, dict[str, Variable]] = {}  # their fields
         self.derived: set[str] = set()  # classes that have a base
-        self.assigned: set[tuple[int, str]] = set()  # in a function, what gets a value
+        self.declared: set[str] = set()  # classes whose body is known
+        # Where a variable of a function may get another value.
+        self.assigned: dict[tuple[int, str], list[int]] = {}
         self.aliases: dict[str, Kind] = {}  # types that have another name
         self.other_names: dict[str, str] = {}  # {that name: the class}
         text = source.text.decode(errors="replace")
+        self.helpers = {name.lower() for name in re.findall(r"\bPORTED_(\w+)", text)}
+        if re.search(r"template\s*<[^>]*\b(typename|class)\s+Tensor\b", text):
+            self.aliases["Tensor"] = UNKNOWN
         self.macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)", text))
         self.brings_old_headers: bool = any(map(OLD_HEADER.match, re.findall(
             r"(?m)^\s*#\s*include\s*[<\"]([^>\"]+)", text)))
@@ -149,9 +168,11 @@ class Types:
             self.fields |= other.fields
             self.classes |= other.classes
             self.derived |= other.derived
+            self.declared |= other.declared
             self.aliases |= other.aliases
             self.other_names |= other.other_names
             self.macros |= other.macros
+            self.helpers |= other.helpers
             self.brings_old_headers |= other.brings_old_headers
         for node in walk(source.root):
             self._read(node)
@@ -178,12 +199,50 @@ class Types:
             self._declare_function(node, field(node, "declarator"))
         elif node.type == "for_range_loop":
             self._declare_loop(node)
+        elif node.type in ("class_specifier", "struct_specifier", "union_specifier"):
+            name = field(node, "name")
+            if name is not None and field(node, "body") is not None:
+                self.declared.add(join_name(self.source, name).rpartition("::")[2])
         elif node.type == "base_class_clause":
             self.derived.add(self._class_around(node))
-        elif node.type == "assignment_expression":
-            left = field(node, "left")
-            self.assigned.add((_function_around(node),
-                               self.source.text_of(left) if left else ""))
+        elif node.type in ("assignment_expression", "update_expression"):
+            self._assign(field(node, "left") or field(node, "argument"))
+        elif node.type == "call_expression":
+            self._read_call(node)
+        elif node.type == "lambda_capture_initializer":
+            self._declare_capture(node)
+
+    def _assign(self, node: Node | None) -> None:
+        if node is not None:
+            self.assigned.setdefault((_function_around(node), self.source.text_of(
+                node)), []).append(node.start_byte)
+
+    def _read_call(self, node: Node) -> None:
+        """Note which variables a call may change: those that it is given by name, if it
+        is of no function that is known to take a copy."""
+        function, arguments = field(node, "function"), field(node, "arguments")
+        if function is None or arguments is None:
+            return
+        if function.type == "field_expression":
+            name = field(function, "field")
+            if name is not None and self.source.text_of(name) in ("swap", "reset"):
+                self._assign(field(function, "argument"))
+            return
+        called = join_name(self.source, function)
+        if called.startswith(("at::", "torch::", "c10::")) or re.fullmatch(
+                r"std::(get|max|min|make_\w+)|[A-Z0-9_]+", called):
+            return
+        for one in arguments.named_children:
+            if one.type == "identifier":
+                self._assign(one)
+
+    def _declare_capture(self, node: Node) -> None:
+        left, right = field(node, "left"), field(node, "right")
+        whole = next((one for one in above(node) if one.type == "lambda_expression"),
+                     None)
+        if left is not None and whole is not None:
+            scope = self.scopes.setdefault(whole.id, {})
+            scope[self.source.text_of(left)] = Variable(self.kind_of(right), right)
 
     def _scope_of(self, node: Node) -> dict[str, Variable]:
         for one in above(node):
@@ -218,7 +277,8 @@ class Types:
             whole = self.kind_of(value) if value else UNKNOWN
             part = TENSOR if whole in (TUPLE, TENSORS) else UNKNOWN
             for one in declarator.named_children:
-                scope[self.source.text_of(one)] = Variable(part)
+                scope[self.source.text_of(one)] = Variable(
+                    part, begin=self._begin_of(node))
             return
         pointer = False
         while declarator.type in ("reference_declarator", "pointer_declarator",
@@ -231,16 +291,21 @@ class Types:
             declarator = children[0]
         if kind is UNKNOWN and value is not None:
             kind = self.kind_of(value)
-        if pointer:
-            kind = OTHER
+        if pointer:  # the elements of an array are looked at by their name
+            kind = OTHER if kind in (OTHER, NUMBER) else UNKNOWN
         name = self.source.text_of(declarator)
         is_const = any(c.type == "type_qualifier" and self.source.text_of(c) == "const"
                        for c in node.children)
-        scope[name] = Variable(kind, value, is_const, of_class)
+        scope[name] = Variable(kind, value, is_const, of_class, self._begin_of(node))
         if node.type == "field_declaration":
             known = self.fields.get(name, scope[name])
             self.fields[name] = scope[name] if known.kind == kind else Variable()
             self.classes.setdefault(self._class_around(node), {})[name] = scope[name]
+
+    def _begin_of(self, declaration: Node) -> int:
+        """Return where a local variable begins to be known; 0 of another."""
+        local = _function_around(declaration) and declaration.type == "declaration"
+        return declaration.start_byte if local else 0
 
     def _class_around(self, node: Node) -> str:
         """Return the class whose declaration, or whose method, this is in."""
@@ -281,19 +346,37 @@ class Types:
         if kind is UNKNOWN and self.kind_of(right) == TENSORS:
             kind = TENSOR
         names = [c for c in walk(declarator) if c.type == "identifier"]
-        if len(names) == 1:
-            scope = self.scopes.setdefault(node.id, {})
-            scope[self.source.text_of(names[0])] = Variable(
-                kind, None, "const" in self.source.text_of(node).split(":")[0])
+        scope = self.scopes.setdefault(node.id, {})
+        is_const = "const" in self.source.text_of(node).split(":")[0] or \
+            self._variable_of(right).is_const
+        for name in names:  # of a pair each is unknown
+            scope[self.source.text_of(name)] = Variable(
+                kind if len(names) == 1 else UNKNOWN, None, is_const)
 
-    def is_assigned(self, name: Node) -> bool:
-        """Return whether a variable gets another value in its function."""
-        return (_function_around(name), self.source.text_of(name)) in self.assigned
+    def may_change(self, name: Node, begin: Node, end: Node) -> bool:
+        """Return whether a variable may get another value between two places of its
+        function, or is a member, which any method may change."""
+        loop = next((one for one in above(end) if one.type in _LOOPS and not
+                     one.start_byte <= begin.start_byte <= one.end_byte), None)
+        last = (loop or end).end_byte
+        changes = self.assigned.get(
+            (_function_around(name), self.source.text_of(name)), [])
+        return not self.find(name).is_const and (self._is_field(name) or any(
+            begin.end_byte <= at < last for at in changes))
+
+    def _is_field(self, name: Node) -> bool:
+        text = self.source.text_of(name)
+        around = self._class_around(name)
+        return bool(around) and self._find_field(around, text) != Variable() and \
+            not any(text in self.scopes.get(one.id, {}) for one in above(name)
+                    if one.type not in ("class_specifier", "struct_specifier",
+                                        "field_declaration_list"))
 
     def find(self, name: Node) -> Variable:
         text = self.source.text_of(name)
         for one in above(name):
-            if text in (scope := self.scopes.get(one.id, {})):
+            scope = self.scopes.get(one.id, {})
+            if text in scope and scope[text].begin <= name.start_byte:
                 return scope[text]
         around = self._class_around(name)
         return self._find_field(around, text) if around else Variable()
@@ -319,6 +402,19 @@ class Types:
     def _variable_of(self, node: Node) -> Variable:
         return self.find(node) if node.type == "identifier" else \
             self._find_member(node) if node.type == "field_expression" else Variable()
+
+    def class_of(self, node: Node | None) -> str:
+        return self._variable_of(node).of_class if node is not None else ""
+
+    def is_unread(self, node: Node | None) -> bool:
+        """Return whether this is a variable of a class that no source here declares,
+        and that is none of the standard library's."""
+        if node is None or node.type != "identifier" or self.find(node).kind != OTHER:
+            return False
+        name = self.find(node).of_class
+        return bool(name) and name not in self.classes and name not in self.derived \
+            and name not in self.other_names and name not in self.declared and \
+            name not in _KNOWN_CLASSES
 
     def is_mutable(self, node: Node) -> bool:
         """Return whether this is a variable that is not const, or the value of an
@@ -398,7 +494,7 @@ class Types:
         if name.endswith(("::getCurrentCUDAStream", "::getStreamFromPool")):
             return STREAM
         if name.startswith("std::") or name in ("static_cast", "reinterpret_cast"):
-            return OTHER
+            return UNKNOWN if "Tensor" in self.source.text_of(function) else OTHER
         if (made := self.read_type(function)) not in (OTHER, UNKNOWN):
             return made
         space, _, last = name.rpartition("::")
