@@ -247,6 +247,12 @@ def test_fields_are_those_of_their_class(port, parameter, code, tensor):
             and f.kind != "slower"] == []
 
 
+def test_a_member_of_a_base_comes_before_what_is_global(port):
+    done = port("struct Buf {};\nstruct Outer { Buf x; };\nat::Tensor x;\n"
+                "struct D : Outer { void p() { x.clone(); } };\n")
+    assert "{ x.clone(); }" in done.text
+
+
 def test_a_method_knows_the_fields_of_its_class(port):
     done = port(CLASSES + "void Decoder::f() {\n  g(frames_.contiguous());\n"
                 "  ready_.pop();\n}\n")

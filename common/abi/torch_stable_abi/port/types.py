@@ -374,12 +374,15 @@ class Types:
 
     def find(self, name: Node) -> Variable:
         text = self.source.text_of(name)
+        around = self._class_around(name)
+        member = self._find_field(around, text) if around else Variable()
         for one in above(name):
             scope = self.scopes.get(one.id, {})
+            if one.type == "translation_unit" and member != Variable():
+                break  # what a base has comes before what is global
             if text in scope and scope[text].begin <= name.start_byte:
                 return scope[text]
-        around = self._class_around(name)
-        return self._find_field(around, text) if around else Variable()
+        return member
 
     def _find_field(self, of_class: str, name: str) -> Variable:
         """Return a field of a class. It may be of any, if the class is unknown, or if a
