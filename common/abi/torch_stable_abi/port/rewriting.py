@@ -77,6 +77,7 @@ static inline C10_HOST_DEVICE T ceil_div(T a, T b) {
   return (a + b - 1) / b;
 }
 """}
+_OWN_NAME = "something of yours has this name: write out what PyTorch's does"
 _GUARDED = "\n#ifndef PORTED_{0}\n#define PORTED_{0}{1}#endif\n"
 _SPEAKS_OF_TORCH = re.compile(
     r"\b(at|c10|torch)::\w+|\bTensor\b|\b(TORCH|AT|C10)_\w+|"
@@ -198,8 +199,7 @@ class Rewriter:
             self._leave(node, pattern.row)
             return self._emit_children(node)
         if self._is_own(pattern.rewrite):
-            self._name(node, YOURS, "your own function of this name would be called: "
-                       "write torch's out", pattern.row)
+            self._name(node, YOURS, _OWN_NAME, pattern.row)
             return self._emit_children(node)
         if re.match(r"torch::stable::\w+_\(", pattern.rewrite) and \
                 _is_returned_by_reference(self.source, node):
@@ -249,8 +249,7 @@ class Rewriter:
             self._leave(node, pattern.row)
             return self._raw(node.start_byte, end) + self._emit_tail(node, end)
         if self._is_own(pattern.rewrite):
-            self._name(node, YOURS, f"your own {pattern.rewrite} would be meant: write "
-                       "torch's out", pattern.row)
+            self._name(node, YOURS, _OWN_NAME, pattern.row)
             return self._raw(node.start_byte, end) + self._emit_tail(node, end)
         self._name(node, DONE, "", pattern.row)
         return pattern.rewrite + self._emit_tail(node, end)
@@ -579,14 +578,15 @@ def _evaluated_twice(rewrite: str, match: Match) -> Node | None:
 
 
 def _is_used_signed(node: Node) -> bool:
-    """Return whether a number is subtracted from, compared, or a variable's value."""
+    """Return whether a number stands in a difference or a comparison, or gives `auto`
+    its type."""
     parent = node.parent
     operator = field(parent, "operator") if parent is not None and \
         parent.type == "binary_expression" else None
     return operator is not None and operator.type in ("-", "<", ">", "<=", ">=") or \
         parent is not None and parent.type == "init_declarator" and \
         parent.parent is not None and \
-        (parent.parent.text or b"").lstrip(b"const ").startswith(b"auto")
+        re.match(rb"(const\s+)?auto\b", parent.parent.text or b"") is not None
 
 
 def _is_declared_here(node: Node) -> bool:

@@ -45,10 +45,9 @@ auto bool char double float int long short unsigned void size_t int64_t int32_t 
 array map unordered_map set string string_view optional tuple pair function span deque
 list atomic complex valarray bitset variant any queue stack priority_queue multimap
 multiset unordered_set thread mutex stringstream ostringstream ostream ArrayRef
-IntArrayRef SymIntArrayRef
-Library Device ScalarType Half BFloat16 TensorAccessor PackedTensorAccessor
-PackedTensorAccessor32 PackedTensorAccessor64 GenericPackedTensorAccessor Generator
-Scalar Storage IValue Stack Dict List""".split())
+IntArrayRef SymIntArrayRef Library Device ScalarType Half BFloat16 TensorAccessor
+PackedTensorAccessor PackedTensorAccessor32 PackedTensorAccessor64
+GenericPackedTensorAccessor Generator Scalar Storage IValue Stack Dict List""".split())
 # Methods of what holds tensors, and what they return.
 _OF_HOLDERS = {(OPTIONAL, "value"): TENSOR, (OPTIONAL, "value_or"): TENSOR,
                (TENSORS, "front"): TENSOR, (TENSORS, "back"): TENSOR,
@@ -291,7 +290,7 @@ class Types:
             declarator = children[0]
         if kind is UNKNOWN and value is not None:
             kind = self.kind_of(value)
-        if pointer:  # the elements of an array are looked at by their name
+        if pointer:  # what it points to may be a tensor
             kind = OTHER if kind in (OTHER, NUMBER) else UNKNOWN
         name = self.source.text_of(declarator)
         is_const = any(c.type == "type_qualifier" and self.source.text_of(c) == "const"
