@@ -90,7 +90,8 @@ def wheel(tmp_path):
         python, abi, platform = tags.split("-")
         each = says or [f"{p}-{a}-{f}" for p in python.split(".")
                         for a in abi.split(".") for f in platform.split(".")]
-        files[f"{folder}/WHEEL"] = "".join(f"Tag: {t}\n" for t in each).encode()
+        files[f"{folder}/WHEEL"] = ("Wheel-Version: 1.0\n" + "".join(
+            f"Tag: {t}\n" for t in each)).encode()
         files[f"{folder}/RECORD"] = "".join(
             f"{n},sha256={encode(data)},{len(data)}\n" for n, data in files.items()
         ).encode() + f"{folder}/RECORD,,\n".encode()

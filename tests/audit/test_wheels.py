@@ -164,9 +164,50 @@ WRONG = {  # what is said: what makes it so
         "tags": "py3-abi3-manylinux_2_40_x86_64"},
     "FAIL Requires-Python is 'new', which pip cannot read": {
         "metadata": "Name: one\nVersion: 1.0\nRequires-Python: new\n"},
+    "FAIL holds libraries for Linux, where nobody installs macosx_11_0_x86_64": {
+        "tags": "py3-none-macosx_11_0_x86_64"},
+    "FAIL says manylinux_2_40_aarch64, and has no library for it": {
+        "tags": "py3-none-manylinux_2_40_x86_64.manylinux_2_40_aarch64"},
+    "FAIL has wrong in its .data: pip knows purelib": {"change": lambda files:
+        files.update({"one-1.0.data/wrong/x.txt": b""})},
+    "FAIL METADATA is no UTF-8": {"change": lambda files: files.update(
+        {"one-1.0.dist-info/METADATA": b"Name: one\nVersion: 1.0\nSummary: \xe4\n"})},
+    "FAIL its file WHEEL says Wheel-Version 2.0": {"change": lambda files: files.update(
+        {"one-1.0.dist-info/WHEEL": files["one-1.0.dist-info/WHEEL"].replace(
+            b"Version: 1", b"Version: 2")})},
+    "FAIL requires 'numpy (>=1.0.*,', which pip cannot read": {
+        "requires": "torch>=2.10\nnumpy (>=1.0.*,"},
     "RECORD does not have one/new.txt": {"change": lambda files: files.update(
         {"one/new.txt": b""})},
 }
+
+
+def test_a_path_that_another_library_lends_or_has_used(findings, build, wheel):
+    """libone.so needs libtwo.so, and that libdep.so, to which no path of its own
+    leads."""
+    def link(name, needs, *options):
+        return build(f"int {name};", f"-Wl,-soname,lib{name}.so", *options, *(
+            f"-Wl,--no-as-needed,{one}" for one in needs), linked=False)
+    dep = link("dep", [])
+    two = link("two", [dep])
+    for options, needs, quiet in (
+            (("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two], True),
+            (("-Wl,--enable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two, dep], True),
+            (("-Wl,--enable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two], False)):
+        for place in ("one", "one-1.0.data/platlib/one"):
+            found = [f.text for f in findings(wheel({
+                f"{place}/libone.so": link("one", needs, *options).read_bytes(),
+                "one.libs/libtwo.so": two.read_bytes(),
+                "one.libs/libdep.so": dep.read_bytes()}))
+                if f.rule == "library-is-not-found"]
+            assert bool(found) != quiet, (options, needs, place, found)
+
+
+def test_a_python_file_with_a_byte_order_mark(findings, stable, wheel):
+    found = findings(wheel({
+        "one/libone.so": stable.read_bytes(),
+        "one/__init__.py": b"\xef\xbb\xbfimport torch\n"}))
+    assert "FAIL" not in {f.level for f in found} and "U+FEFF" not in str(found)
 
 
 @pytest.mark.parametrize("said", WRONG)
@@ -686,6 +727,10 @@ WRONG_VARIANTS = {
         backend={"type": "cuda"})},
     "FAIL metadata.json is no JSON": {"after": lambda folder: (
         folder / "metadata.json").write_text('{"id":')},
+    "FAIL metadata.json is no JSON: id stands in it twice": {"after": lambda folder: (
+        folder / "metadata.json").write_text('{"id": "a", "id": "b"}')},
+    "FAIL metadata.json is no JSON: it begins with a byte order mark": {
+        "after": lambda folder: (folder / "metadata.json").write_text("\ufeff{}")},
     "FAIL metadata.json holds list": {"after": lambda folder: (
         folder / "metadata.json").write_text("[]")},
     "FAIL there is no metadata.json": {"after": lambda folder: (

@@ -46,6 +46,7 @@ class Library:
     soname: str = ""
     needed: list[str] = field(default_factory=list)
     rpath: list[str] = field(default_factory=list)
+    lends_rpath: bool = False  # to what it needs, as DT_RPATH does
     imports: dict[str, bool] = field(default_factory=dict)  # whether it is weak
     versioned: set[str] = field(default_factory=set)  # imports, whose library is named
     exports: dict[str, int] = field(default_factory=dict)  # its binding
@@ -112,6 +113,9 @@ def _read(name: str, data: bytes | mmap.mmap) -> Library:
     if elf.get_machine_arch() == "<unknown>":
         raise CannotRun(f"{name} is for a machine that is not known, "
                         f"{elf['e_machine']}")
+    if data[7] not in (0, 3):  # the System V ABI, GNU's
+        raise CannotRun(f"{name} says that it is for another system (its byte 7 is "
+                        f"{data[7]}): the loader refuses it")
     if elf["e_type"] != "ET_DYN":
         raise CannotRun(f"{name} is no shared library but {elf['e_type']}")
     if elf.num_sections() == 0:
@@ -195,7 +199,10 @@ def _read_dynamic(library: Library, section: DynamicSection) -> None:
             library.soname = tag.soname
         elif kind in ("DT_RPATH", "DT_RUNPATH"):
             text = tag.rpath if kind == "DT_RPATH" else tag.runpath
-            library.rpath += text.split(":")
+            tags = {one.entry.d_tag for one in section.iter_tags()}
+            library.lends_rpath = "DT_RUNPATH" not in tags
+            if kind == "DT_RUNPATH" or library.lends_rpath:
+                library.rpath += text.split(":")
         elif kind == "DT_FLAGS_1":
             library.flags |= {flag for bit, flag in FLAGS_1.items() if value & bit}
         elif kind == "DT_TEXTREL" or kind == "DT_FLAGS":

@@ -8,11 +8,13 @@ from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, count, join
 from torch_stable_abi.audit.libtorch import UNSTABLE
 from torch_stable_abi.audit.platforms import find_cuda_functions, find_policy
+from torch_stable_abi.audit.python_files import UNPACKED
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
 
-# What torch and its CUDA bring into the process.
-THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python)\w*[.-].*|ld-linux.*")
+# What torch and its CUDA, ROCm or XPU bring into the process.
+THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python|amdhip|hip|roc|sycl)\w*"
+                   r"[.-].*|ld-linux.*")
 CANNOT_BE_OPENED = {
     elf.NO_DLOPEN: "is marked so that dlopen refuses it: link without -z nodlopen",
     elf.PROGRAM: "is a program, which dlopen refuses: link with -shared"}
@@ -131,7 +133,11 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
                            join(sorted(beside[name].defines)) or "no versions"))
     found = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
              and beside[n] is not library]
-    hidden = [n for n in found if not _leads_to(library, beside[n])]
+    hidden = [n for n in found if not _leads_to(library, beside[n]) and not any(
+        other.lends_rpath and _leads_to(other, beside[n]) or
+        n in other.needed and _leads_to(other, beside[n])  # it has loaded it before
+        for other in subject.libraries
+        if {library.file, library.soname} & set(other.needed))]
     if hidden and packed:
         report.add("library-is-not-found", WARN, f"needs {join(hidden)}, which lies "
                    "beside it, but no RPATH leads there: it loads only after that")
@@ -143,13 +149,14 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
 
 def _leads_to(library: Library, other: Library) -> bool:
     """Return whether a path in the library leads to where the other one lies."""
-    home = posixpath.dirname(library.name)
+    home, there = (posixpath.dirname(UNPACKED.sub("", one.name))
+                   for one in (library, other))
     for path in library.rpath:
         for origin in ("$ORIGIN", "${ORIGIN}"):
             if path.startswith(origin):
                 place = posixpath.join(home, path[len(origin):].lstrip("/"))
                 if posixpath.normpath(place or ".") == \
-                        posixpath.normpath(posixpath.dirname(other.name) or "."):
+                        posixpath.normpath(there or "."):
                     return True
     return False
 

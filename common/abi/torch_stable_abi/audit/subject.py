@@ -42,6 +42,7 @@ class Wheel:
     metadata: Message = field(default_factory=Message)
     about: Message = field(default_factory=Message)  # its file WHEEL
     record: dict[str, str] | None = None  # {file: hash}, as RECORD has them
+    unread: list[str] = field(default_factory=list)  # what is no UTF-8
 
 
 @dataclass
@@ -131,7 +132,7 @@ def _add_file(subject: Subject, name: str, path: Path) -> None:
         except CannotRun as error:
             subject.damaged.append(str(error))
     elif name.endswith(".py") and path.stat().st_size < 2**22:
-        text = path.read_bytes().decode(errors="replace")
+        text = path.read_bytes().decode("utf-8-sig", errors="replace")
         subject.python[name] = text
         subject.namespaces |= set(re.findall(
             r"\btorch\.ops\.(?!load_library|loaded_libraries|import_module)"
@@ -174,9 +175,17 @@ def _open_folder(path: Path) -> Subject:
 
 
 def _read_metadata(path: Path) -> object:
+    def refuse_twins(pairs: list) -> dict:
+        names = [name for name, _ in pairs]
+        if twin := next((n for n in names if names.count(n) > 1), ""):
+            raise ValueError(f"{twin} stands in it twice")
+        return dict(pairs)
     try:
         refuse_special(path)
-        return json.loads(path.read_bytes())
+        text = path.read_bytes().decode()
+        if text.startswith("\ufeff"):
+            raise ValueError("it begins with a byte order mark")
+        return json.loads(text, object_pairs_hook=refuse_twins)
     except FileNotFoundError:
         return "there is no metadata.json"
     except (ValueError, RecursionError) as error:
@@ -231,6 +240,8 @@ def _add_entry(subject: Subject, wheel: Wheel, archive: zipfile.ZipFile,
     subject.sums[name] = hashlib.sha256(data).digest()
     wheel.folders = sorted({*wheel.folders, found[1]})
     text = data.decode(errors="replace")
+    if "\ufffd" in text:
+        wheel.unread.append(found[2])
     if found[2] == "METADATA":
         wheel.metadata = Parser().parsestr(text)
     elif found[2] == "WHEEL":

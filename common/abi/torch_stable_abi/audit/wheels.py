@@ -21,6 +21,7 @@ COMMON_NAMES = {"tests", "test", "docs", "examples", "benchmarks", "scripts", "b
 NEWER_FIELDS = {"Description-Content-Type": "2.1", "Provides-Extra": "2.1",
                 "Dynamic": "2.2", "License-Expression": "2.4", "Import-Name": "2.5",
                 "Import-Namespace": "2.5"}
+SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")  # of a .data folder
 FUTURE = "2.99"  # stands for each minor version to come
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
@@ -47,6 +48,15 @@ def _check_machines(subject: Subject, report: Report) -> None:
             report.add("wheel-machine", NOTE if len(machines) > 1 else FAIL,
                        f"holds libraries for {machine}, which its name does not say: "
                        f"{join(other)}")
+    systems = {f for _, _, f in subject.tags}
+    if not any(re.match(r"any$|(many|musl)?linux", f) for f in systems):
+        report.add("wheel-machine", FAIL, f"holds libraries for Linux, where nobody "
+                   f"installs {join(sorted(systems))}")
+    empty = [f for f in sorted(systems) if any(
+        f.endswith(f"_{m}") for m in MACHINES.values()) and not any(
+            f.endswith(f"_{m}") for m in machines)]
+    if empty and machines:
+        report.add("wheel-machine", FAIL, f"says {empty[0]}, and has no library for it")
     musl = [f for _, _, f in subject.tags if f.startswith("musllinux")]
     glibc = [lib.name for lib in subject.libraries if "libc.so.6" in lib.needed]
     if musl and glibc and len(musl) == len(subject.tags):
@@ -88,6 +98,19 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     if outside:
         report.add("wheel-metadata", FAIL, f"has {join(outside)}, outside of it: pip "
                    "refuses it")
+    odd = sorted({m[1] for n in subject.sums if (
+        m := re.match(r"[^/]+\.data/([^/]+)/", n)) and m[1] not in SCHEMES})
+    if odd:
+        report.add("wheel-metadata", FAIL, f"has {join(odd)} in its .data: pip knows "
+                   f"{join(SCHEMES)} alone, and refuses it")
+    if wheel.unread:
+        report.add("wheel-metadata", FAIL, f"{join(wheel.unread)} is no UTF-8: pip "
+                   "refuses it")
+    said_version = wheel.about.get("Wheel-Version", "")
+    if wheel.about and not re.fullmatch(r"1\.\d+", said_version.strip()):
+        report.add("wheel-metadata", FAIL, "its file WHEEL " + (
+            f"says Wheel-Version {said_version}" if said_version else
+            "has no Wheel-Version") + ", where pip knows 1.0: it refuses it")
     folder = wheel.folders[0].removesuffix(".dist-info")
     said = {"its .dist-info": folder.rpartition("-")[::2],
             "METADATA": (wheel.metadata["Name"] or "",
@@ -124,7 +147,20 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
     if subject.libraries and wheel.about.get("Root-Is-Purelib", "").lower() == "true":
         report.add("wheel-metadata", WARN, "its file WHEEL says Root-Is-Purelib: true, "
                    "though it has libraries: some systems keep these elsewhere")
+    _check_requirements(wheel, report)
     _check_pythons(wheel, report)
+
+
+def _check_requirements(wheel: Wheel, report: Report) -> None:
+    """Name what pip cannot read of what it requires. (Of torch another rule does.)"""
+    from packaging.requirements import InvalidRequirement, Requirement
+    for text in wheel.metadata.get_all("Requires-Dist", []):
+        try:
+            Requirement(text)
+        except InvalidRequirement:
+            if not re.match(r"\s*torch\b(?![-_.])", text, re.I):
+                report.add("wheel-metadata", FAIL, f"requires {text!r}, which pip "
+                           "cannot read")
 
 
 def _check_pythons(wheel: Wheel, report: Report) -> None:

@@ -168,13 +168,16 @@ def _is_default(type: str, rest: str, value: str) -> bool:
     if not rest.endswith("?"):
         if rest.endswith("]"):
             inner = re.fullmatch(r"\[(.*)\]", value, re.S)
-            return all(_is_default(type, "", part) for part in _split(inner[1])) \
+            return not re.search(r",\s*$", inner[1]) and all(
+                _is_default(type, "", part) for part in _split(inner[1])) \
                 if inner else bool(re.search(r"\[\d+\]$", rest)) and \
                 value != "None" and _is_default(type, "", value)
         if type == "Tensor":
             return value == "None"
         if type == "Device":
             return value == "''"
+    if re.fullmatch(r"-? *\d+", value) and abs(int(value.replace(" ", ""))) > 2**63:
+        return False
     return bool(_NUMBER.fullmatch(value) or value == "''" or value in _CONSTANTS or
                 type == "ScalarType" and re.fullmatch(r"[a-z]\w*", value))
 
@@ -183,7 +186,11 @@ def _find_fault_in_returns(returns: str) -> str:
     returns = returns.partition("#")[0].strip()  # a comment
     whole = re.fullmatch(r"\((.*)\)", returns, re.S)
     parts = _split(whole[1]) if whole else [returns]
+    if whole and re.search(r",\s*$", whole[1]):
+        return "a comma has no return behind it"
     for part in parts:
+        if part.startswith("("):
+            continue
         found = _ARGUMENT.fullmatch(part)
         if part != "..." and not (found and _is_type(found["type"])):
             return f"{part!r} is no type" if part else "there is no type behind its ->"
