@@ -121,14 +121,19 @@ STABLE_TORCH_LIBRARY(wrong, m) {
   m.def("scale(Tensor x) -> Tensor");
   m.def("nothing(Tensor x) -> Tensor");
   m.def("number(int n) -> Tensor");
+  m.def("place(int d, int t, Device e, ScalarType u, Device? f) -> ()");
   m.def("kernelless(Tensor x) -> Tensor");
   m.def("single(float? x) -> float[]");
 }
 Tensor number(double) { throw "wrong::nowhere"; }
+void place(torch::stable::Device, torch::headeronly::ScalarType,
+           torch::stable::Device, torch::headeronly::ScalarType,
+           std::optional<torch::stable::Device>) {}
 std::vector<float> single(std::optional<float>) { return {}; }
 STABLE_TORCH_LIBRARY_IMPL(wrong, CPU, m) {
   m.impl("scael", TORCH_BOX(&scale));
   m.impl("number", TORCH_BOX(&number));
+  m.impl("place", TORCH_BOX(&place));
   m.impl("single", TORCH_BOX(&single));
   m.impl("twice(Tensor x) -> Tensor", TORCH_BOX(&scale));
   m.impl("nothing", TORCH_BOX(&nothing));
@@ -162,6 +167,10 @@ def test_faults_of_registrations(findings, build):
         "each call fails",
         "the kernel of wrong::nothing for CPU has 0 returns, and the schema has 1: "
         "each call fails",
+        "the kernel of wrong::place for CPU has C++'s torch::stable::Device as "
+        "argument 0, and the schema has int: it takes the bits of one for the other",
+        "the kernel of wrong::place for CPU has C++'s c10::ScalarType as argument 1, "
+        "and the schema has int: it takes the bits of one for the other",
         "the kernel of wrong::number for CPU has C++'s double as argument 0, and the "
         "schema has int: it takes the bits of one for the other",
         "the kernel of wrong::single for CPU has C++'s std::optional<float> as "

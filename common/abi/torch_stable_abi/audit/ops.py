@@ -21,7 +21,9 @@ OWN_KEYS = re.compile(r"(Autograd|Autocast)?(CPU|CUDA)|Autograd|Meta|Composite\w
 NEVER = {"HIP": "builds for ROCm look for CUDA"}
 # What a C++ type that TORCH_BOX takes is in a schema.
 SIMPLE = {"torch::stable::Tensor": "Tensor", "long": "int", "double": "float",
-          "bool": "bool", "std::string": "str",
+          "bool": "bool", "std::string": "str", "torch::stable::Device": "Device",
+          "c10::ScalarType": "ScalarType",
+          "torch::headeronly::ScalarType": "ScalarType",
           "float": "no type of a schema"}  # whose float has 64 bits
 
 
