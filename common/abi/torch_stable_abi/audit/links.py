@@ -12,9 +12,8 @@ from torch_stable_abi.audit.python_files import UNPACKED
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
 
-# What torch and its CUDA, ROCm or XPU bring into the process.
-THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python|amdhip|hip|roc|sycl)\w*"
-                   r"[.-].*|ld-linux.*")
+# What torch and its CUDA bring into the process.
+THERE = re.compile(r"lib(torch|c10|cu|nv|npp|mkl|gomp|python)\w*[.-].*|ld-linux.*")
 CANNOT_BE_OPENED = {
     elf.NO_DLOPEN: "is marked so that dlopen refuses it: link without -z nodlopen",
     elf.PROGRAM: "is a program, which dlopen refuses: link with -shared"}
