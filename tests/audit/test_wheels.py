@@ -203,6 +203,14 @@ def test_a_path_that_another_library_lends_or_has_used(findings, build, wheel):
             assert bool(found) != quiet, (options, needs, place, found)
 
 
+def test_a_loaded_library_that_pip_puts_elsewhere(findings, stable, wheel):
+    found = findings(wheel({
+        "one-1.0.data/data/one/libone.so": stable.read_bytes(),
+        "one/__init__.py": b"import os, torch\ntorch.ops.load_library(os.path.join("
+                           b"os.path.dirname(__file__), 'libone.so'))\n"}))
+    assert "loads-no-library" in {f.rule for f in found}
+
+
 def test_a_python_file_with_a_byte_order_mark(findings, stable, wheel):
     found = findings(wheel({
         "one/libone.so": stable.read_bytes(),
@@ -712,6 +720,9 @@ WRONG_VARIANTS = {
     "FAIL __init__.py:1 imports .layers, which is not here": {
         "change": lambda files, metadata: files.update(
             {"__init__.py": b"from .layers import Layer\n"})},
+    "FAIL sub/x.py:1 imports ..._ops, which is not here": {
+        "change": lambda files, metadata: files.update(
+            {"sub/__init__.py": b"", "sub/x.py": b"from ..._ops import ops\n"})},
     "FAIL there is no __init__.py, and none in one/": {
         "change": lambda files, metadata: files.update(
             {"two/__init__.py": files.pop("__init__.py")})},

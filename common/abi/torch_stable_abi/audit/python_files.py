@@ -173,7 +173,8 @@ def _resolve(file: str, found: re.Match, subject: Subject, there: dict[str, bool
     """Return the modules that an import runs, and what it asks for in vain, or ""."""
     dots, module = found["dots"] or "", found["module"] or found["plain"] or ""
     whole = UNPACKED.sub("", file).split("/")
-    if subject.wheel and len(dots) >= len(whole) > 1:
+    if subject.wheel and len(dots) >= len(whole) > 1 or \
+            subject.variant and len(dots) > len(whole):  # whose folder is a package
         return [], f"{dots}{module}"
     folder = whole[:-len(dots)] if dots else []
     parts = [part for part in module.split(".") if part]
@@ -394,7 +395,8 @@ def _check_loads(subject: Subject, file: str, tree: ast.AST, report: Report) -> 
                and isinstance(node.targets[0], ast.Name) and node.targets[0].id in used]
     for expression in loaded:
         for place in _find_places(ast.unparse(expression)):
-            if not any(f"/{name}".endswith(f"/{place}") for name in there):
+            if not any(f"/{name}".endswith(f"/{place}") for name in there
+                       if not ELSEWHERE.match(name)):
                 report.add("loads-no-library", WARN, f"{file} loads {place}, and there "
                            f"is {join(there)}")
 
