@@ -38,6 +38,7 @@ sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
 try:
     sys.exit(main())
 except EOFError as error:
-    if not str(error).startswith("marshal") or sys.dont_write_bytecode:
+    of_bytecode = ("marshal data too short", "EOF read where object expected")
+    if str(error) not in of_bytecode or sys.dont_write_bytecode:
         raise
     begin_without_bytecode()

@@ -139,8 +139,9 @@ TEST_CASE(
         aoti_torch_abi_version(),
         pack_version(2, 16, 3),
         pack_version(3, 0),
-        targeted, // older than the headers or not; and just before
+        targeted, // older than the headers or not; and before
         targeted - pack_version(0, 1) + pack_version(0, 0, 9),
+        targeted - pack_version(0, 0, 1),
         pack_version(2, 10),
         pack_version(2, 9, 1),
         pack_version(1, 13)};

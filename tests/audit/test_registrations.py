@@ -323,6 +323,27 @@ def test_schemas_as_libtorch_reads_them():
     assert said["found"] > 0.98 * said["refused"], said
 
 
+@pytest.mark.parametrize("schema, refused", [
+    ("f(int x=9223372036854775807) -> ()", False),
+    ("f(int x=9223372036854775808) -> ()", True),
+    ("f(int x=-9223372036854775808) -> ()", False),
+    ("f(float x=99999999999999999999) -> ()", False),
+    ("f(int[] x=[1,]) -> ()", True), ("f(Tensor x) -> (Tensor, )", True),
+    ("f(Tensor x) -> ((Tensor, Tensor))", False)])
+def test_a_schema_at_a_limit_of_the_parser(schema, refused):
+    import torch
+
+    from torch_stable_abi.schemas.schema import find_fault
+    assert bool(find_fault(schema)) == refused
+    library = torch.library.Library("limits", "FRAGMENT")
+    try:
+        library.define(schema)
+        assert not refused
+    except (RuntimeError, IndexError):
+        assert refused
+    library._destroy()
+
+
 def test_schemas_that_torch_compile_refuses():
     """Audit's rule is what each torch was recorded to do."""
     from torch_stable_abi.schemas import schema

@@ -190,14 +190,16 @@ def test_a_path_that_another_library_lends_or_has_used(findings, build, wheel):
             f"-Wl,--no-as-needed,{one}" for one in needs), linked=False)
     dep = link("dep", [])
     two = link("two", [dep])
+    aside = link("two", [dep], "-Wl,--enable-new-dtags,-rpath,$ORIGIN/lib")
     for options, needs, quiet in (
             (("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two], True),
             (("-Wl,--enable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two, dep], True),
-            (("-Wl,--enable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two], False)):
+            (("-Wl,--enable-new-dtags,-rpath,$ORIGIN/../one.libs",), [two], False),
+            (("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../one.libs",), [aside], False)):
         for place in ("one", "one-1.0.data/platlib/one"):
             found = [f.text for f in findings(wheel({
                 f"{place}/libone.so": link("one", needs, *options).read_bytes(),
-                "one.libs/libtwo.so": two.read_bytes(),
+                "one.libs/libtwo.so": needs[0].read_bytes(),
                 "one.libs/libdep.so": dep.read_bytes()}))
                 if f.rule == "library-is-not-found"]
             assert bool(found) != quiet, (options, needs, place, found)
@@ -209,6 +211,20 @@ def test_a_loaded_library_that_pip_puts_elsewhere(findings, stable, wheel):
         "one/__init__.py": b"import os, torch\ntorch.ops.load_library(os.path.join("
                            b"os.path.dirname(__file__), 'libone.so'))\n"}))
     assert "loads-no-library" in {f.rule for f in found}
+
+
+def test_a_library_of_another_system(findings, stable, wheel):
+    data = bytearray(stable.read_bytes())
+    data[7] = 9  # FreeBSD
+    found = findings(wheel({"one/libone.so": bytes(data)}))
+    assert [f.level for f in found if "another system (its byte 7 is 9)" in f.text] == [
+        "FAIL"]
+
+
+def test_a_replacement_character_is_utf_8(findings, stable, wheel):
+    found = findings(wheel(
+        stable, metadata="Name: one\nVersion: 1.0\nSummary: \ufffd\n"))
+    assert not [f for f in found if "UTF-8" in f.text]
 
 
 def test_a_python_file_with_a_byte_order_mark(findings, stable, wheel):

@@ -434,12 +434,13 @@ def mounted(tmp_path):
         subprocess.run(["umount", point], check=True)
 
 
-def test_bytecode_that_was_cut_off(room):
+@pytest.mark.parametrize("size", [16, 100])
+def test_bytecode_that_was_cut_off(room, size):
     assert room.run("list", PYTHONDONTWRITEBYTECODE="") == 0
     cut = [*(room.folder / "common").rglob("*.pyc")]
     assert cut
     for file in cut:
-        file.write_bytes(file.read_bytes()[:100])
+        file.write_bytes(file.read_bytes()[:size])
     assert room.run("list", PYTHONDONTWRITEBYTECODE="") == 0
     assert "00 First extension" in room.text and "Traceback" not in room.text
 

@@ -150,7 +150,7 @@ def _say_target(text: str, manifest: str) -> list[str]:
     """Return which library the first failed command of ninja is of, as a line of text,
     if there are some with other target versions."""
     targets = r"-DTORCH_TARGET_VERSION=(\w+)"
-    failed = re.search(r"^FAILED: \S*?(\w+)\.dir/.*\n.*?" + targets, text, re.M)
+    failed = re.search(r"^FAILED: .*?(\w+)\.dir/.*\n.*?" + targets, text, re.M)
     if not failed or len(set(re.findall(targets, manifest))) < 2:
         return []
     packed = re.fullmatch(r"0x([0-9a-f]{2})([0-9a-f]{2})0{12}", failed[2])

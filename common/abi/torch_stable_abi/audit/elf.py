@@ -46,7 +46,7 @@ class Library:
     soname: str = ""
     needed: list[str] = field(default_factory=list)
     rpath: list[str] = field(default_factory=list)
-    lends_rpath: bool = False  # to what it needs, as DT_RPATH does
+    has_runpath: bool = False  # rpath is DT_RUNPATH's, which what it needs does not use
     imports: dict[str, bool] = field(default_factory=dict)  # whether it is weak
     versioned: set[str] = field(default_factory=set)  # imports, whose library is named
     exports: dict[str, int] = field(default_factory=dict)  # its binding
@@ -198,11 +198,10 @@ def _read_dynamic(library: Library, section: DynamicSection) -> None:
         elif kind == "DT_SONAME":
             library.soname = tag.soname
         elif kind in ("DT_RPATH", "DT_RUNPATH"):
-            text = tag.rpath if kind == "DT_RPATH" else tag.runpath
-            tags = {one.entry.d_tag for one in section.iter_tags()}
-            library.lends_rpath = "DT_RUNPATH" not in tags
-            if kind == "DT_RUNPATH" or library.lends_rpath:
-                library.rpath += text.split(":")
+            if kind == "DT_RUNPATH":  # the loader then ignores DT_RPATH
+                library.has_runpath, library.rpath = True, tag.runpath.split(":")
+            elif not library.has_runpath:
+                library.rpath = tag.rpath.split(":")
         elif kind == "DT_FLAGS_1":
             library.flags |= {flag for bit, flag in FLAGS_1.items() if value & bit}
         elif kind == "DT_TEXTREL" or kind == "DT_FLAGS":

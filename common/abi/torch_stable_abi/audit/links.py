@@ -132,11 +132,12 @@ def _check_needed(library: Library, subject: Subject, report: Report) -> None:
                            join(sorted(beside[name].defines)) or "no versions"))
     found = [n for n in library.needed if n in beside and not THERE.fullmatch(n)
              and beside[n] is not library]
-    hidden = [n for n in found if not _leads_to(library, beside[n]) and not any(
-        other.lends_rpath and _leads_to(other, beside[n]) or
-        n in other.needed and _leads_to(other, beside[n])  # it has loaded it before
-        for other in subject.libraries
-        if {library.file, library.soname} & set(other.needed))]
+    loaders = [other for other in subject.libraries
+               if {library.file, library.soname} & set(other.needed)]
+    hidden = [n for n in found if not any(
+        _leads_to(one, beside[n]) for one in [library, *(
+            other for other in loaders if n in other.needed or  # loaded before
+            not other.has_runpath and not library.has_runpath)])]  # its DT_RPATH
     if hidden and packed:
         report.add("library-is-not-found", WARN, f"needs {join(hidden)}, which lies "
                    "beside it, but no RPATH leads there: it loads only after that")

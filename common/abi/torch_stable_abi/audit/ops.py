@@ -247,9 +247,9 @@ def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
             wrong.append(f"{count(has, what)}, and the schema has {len(wants)}: each "
                          "call fails")
             continue
-        wrong += [f"C++'s {one} as {what} {n}, and the schema has {type}"
-                  f"{', a double' * ('float' in one)}: it takes the bits of one for "
-                  "the other"
+        wrong += [f"C++'s {one} as {what} {n}, and the schema has {type}" +
+                  ", a double" * ("float" in one and "float" in type) +
+                  ": it takes the bits of one for the other"
                   for n, (one, type) in enumerate(zip(has, wants))
                   if _as_schema(one) not in ("", type.replace("!", ""))
                   and type.strip("?![]") not in without]

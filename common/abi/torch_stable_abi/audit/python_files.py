@@ -29,7 +29,7 @@ from torch_stable_abi.audit.subject import Subject, Wheel
 IMPORT = re.compile(
     r"^(?:from (?P<dots>\.*)(?P<module>[\w.]*) import (?P<names>\([^)]*\)|.*)"
     r"|import (?P<plain>\w+(?:\.\w+)+))", re.M)
-SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so)$")
+SUFFIX = re.compile(r"\.(?:abi3\.|cpython-[^/]*\.)?(?:py|pyi|so|pyd)$")
 # Folders of a wheel whose contents pip puts beside the others.
 UNPACKED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 # Those whose contents it puts elsewhere.

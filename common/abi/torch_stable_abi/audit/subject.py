@@ -174,10 +174,14 @@ def _open_folder(path: Path) -> Subject:
     return subject
 
 
+FIELDS = ("id", "name", "version", "license", "python-depends", "backend", "type",
+          "digest")
+
+
 def _read_metadata(path: Path) -> object:
-    def refuse_twins(pairs: list) -> dict:
+    def refuse_twins(pairs: list) -> dict:  # of fields that the loader reads
         names = [name for name, _ in pairs]
-        if twin := next((n for n in names if names.count(n) > 1), ""):
+        if twin := next((n for n in names if names.count(n) > 1 and n in FIELDS), ""):
             raise ValueError(f"{twin} stands in it twice")
         return dict(pairs)
     try:
@@ -240,7 +244,9 @@ def _add_entry(subject: Subject, wheel: Wheel, archive: zipfile.ZipFile,
     subject.sums[name] = hashlib.sha256(data).digest()
     wheel.folders = sorted({*wheel.folders, found[1]})
     text = data.decode(errors="replace")
-    if "\ufffd" in text:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
         wheel.unread.append(found[2])
     if found[2] == "METADATA":
         wheel.metadata = Parser().parsestr(text)

@@ -22,6 +22,7 @@ NEWER_FIELDS = {"Description-Content-Type": "2.1", "Provides-Extra": "2.1",
                 "Dynamic": "2.2", "License-Expression": "2.4", "Import-Name": "2.5",
                 "Import-Namespace": "2.5"}
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")  # of a .data folder
+OF_TORCH = re.compile(r"\s*torch\b(?![-_.])", re.I)  # a requirement
 FUTURE = "2.99"  # stands for each minor version to come
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
@@ -55,7 +56,7 @@ def _check_machines(subject: Subject, report: Report) -> None:
     empty = [f for f in sorted(systems) if any(
         f.endswith(f"_{m}") for m in MACHINES.values()) and not any(
             f.endswith(f"_{m}") for m in machines)]
-    if empty and machines:
+    if 0 < len(empty) < len(systems):
         report.add("wheel-machine", FAIL, f"says {empty[0]}, and has no library for it")
     musl = [f for _, _, f in subject.tags if f.startswith("musllinux")]
     glibc = [lib.name for lib in subject.libraries if "libc.so.6" in lib.needed]
@@ -152,13 +153,13 @@ def _check_metadata(subject: Subject, wheel: Wheel, report: Report) -> None:
 
 
 def _check_requirements(wheel: Wheel, report: Report) -> None:
-    """Name what pip cannot read of what it requires. (Of torch another rule does.)"""
+    """Name what pip cannot read of what it requires."""
     from packaging.requirements import InvalidRequirement, Requirement
     for text in wheel.metadata.get_all("Requires-Dist", []):
         try:
             Requirement(text)
         except InvalidRequirement:
-            if not re.match(r"\s*torch\b(?![-_.])", text, re.I):
+            if not OF_TORCH.match(text):  # another rule is about that
                 report.add("wheel-metadata", FAIL, f"requires {text!r}, which pip "
                            "cannot read")
 
@@ -246,7 +247,7 @@ def _read_requirements(wheel: Wheel, report: Report):
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            if re.match(r"\s*torch\b(?![-_.])", text, re.I):
+            if OF_TORCH.match(text):
                 report.add("torch-requirement", FAIL, f"requires {text!r}, which pip "
                            "cannot read")
             continue

@@ -185,7 +185,7 @@ def _children(node: Node) -> list[Node]:
 def _fill(hole: str, source: Source, node: Node, known: Types | None,
           match: Match) -> bool:
     """Put the node into a hole, if it may lie there."""
-    if hole in match.holes:  # the same twice, which may not do something each time
+    if hole in match.holes:  # the same twice, if it does nothing
         return source.text_of(match.holes[hole]) == source.text_of(node) and \
             not any(_has_effect(source, one) for one in walk(node))
     if hole == "v" and node.type != "identifier":
@@ -217,8 +217,8 @@ def _fill(hole: str, source: Source, node: Node, known: Types | None,
 
 
 def _has_effect(source: Source, node: Node) -> bool:
-    """Return whether a node changes a variable, or calls a function, which may; not a
-    method, nor a function of at::."""
+    """Return whether a node changes a variable, or calls a function, which may do so. A
+    method, or a function of at::, is taken to change nothing."""
     function = field(node, "function") if node.type == "call_expression" else None
     return node.type in ("update_expression", "assignment_expression") or \
         function is not None and function.type != "field_expression" and \

@@ -217,8 +217,8 @@ class Types:
                 node)), []).append(node.start_byte)
 
     def _read_call(self, node: Node) -> None:
-        """Note which variables a call may change: those that it is given by name, if it
-        is of no function that is known to take a copy."""
+        """Note the variables that a call may change: those that are its arguments,
+        unless the function is known to change none."""
         function, arguments = field(node, "function"), field(node, "arguments")
         if function is None or arguments is None:
             return
@@ -414,9 +414,8 @@ class Types:
         if node is None or node.type != "identifier" or self.find(node).kind != OTHER:
             return False
         name = self.find(node).of_class
-        return bool(name) and name not in self.classes and name not in self.derived \
-            and name not in self.other_names and name not in self.declared and \
-            name not in _KNOWN_CLASSES
+        return name not in {"", *self.classes, *self.declared, *self.other_names,
+                            *_KNOWN_CLASSES}
 
     def is_mutable(self, node: Node) -> bool:
         """Return whether this is a variable that is not const, or the value of an

@@ -176,7 +176,8 @@ def _is_default(type: str, rest: str, value: str) -> bool:
             return value == "None"
         if type == "Device":
             return value == "''"
-    if re.fullmatch(r"-? *\d+", value) and abs(int(value.replace(" ", ""))) > 2**63:
+    if type in ("int", "bool", "Scalar") and re.fullmatch(r"-? *\d+", value) and \
+            not -2**63 <= int(value.replace(" ", "")) < 2**63:
         return False
     return bool(_NUMBER.fullmatch(value) or value == "''" or value in _CONSTANTS or
                 type == "ScalarType" and re.fullmatch(r"[a-z]\w*", value))
