@@ -162,6 +162,22 @@ WRONG = {  # what is said: what makes it so
         "metadata": "Name: one\nVersion: 1.0\nRequires-Python: <3.12\n"},
     "FAIL no Python installs it: py3-abi3 is no tag that pip knows": {
         "tags": "py3-abi3-manylinux_2_40_x86_64"},
+    "FAIL no Python installs it: cp311-cp310 is no tag that pip knows": {
+        "tags": "cp311-cp310-manylinux_2_40_x86_64"},
+    "FAIL no Python installs it: it is for py3-none, and Requires-Python is >=3": {
+        "metadata": "Name: one\nVersion: 1.0\nRequires-Python: >=3.13,<3.10\n"},
+    "FAIL says manylinux2_40_x86_64, which is no tag that pip knows": {
+        "tags": "py3-none-manylinux2_40_x86_64"},
+    "warn says manylinux_2_40, which is no tag that pip knows": {
+        "tags": "py3-none-manylinux_2_40.manylinux_2_40_x86_64"},
+    "FAIL says musllinux_1_2_x86_64; one/libone.so needs glibc', 'ok says": {
+        "tags": "py3-none-manylinux_2_40_x86_64.musllinux_1_2_x86_64"},
+    "note RECORD has sha512 of files, which is not compared": {"change": lambda files:
+        files.update({"one-1.0.dist-info/RECORD": files[
+            "one-1.0.dist-info/RECORD"].replace(b"sha256", b"sha512", 1)})},
+    "warn RECORD has md5 of files, which is not compared: its format asks for": {
+        "change": lambda files: files.update({"one-1.0.dist-info/RECORD": files[
+            "one-1.0.dist-info/RECORD"].replace(b"sha256", b"md5", 1)})},
     "FAIL Requires-Python is 'new', which pip cannot read": {
         "metadata": "Name: one\nVersion: 1.0\nRequires-Python: new\n"},
     "FAIL holds libraries for Linux, where nobody installs macosx_11_0_x86_64": {
@@ -428,7 +444,10 @@ def test_a_folder_that_hides_a_library(findings, stable, wheel):
     ("from . import _C", 1), ("import os\nfrom .two import f", 1),
     ("import torch\nfrom . import _C", 0), ("import numpy\nfrom . import _C", 0),
     ("from .three import f\nfrom . import _C", 0),
-    ("try:\n  import torch\nfinally: pass\nfrom . import _C", 0)])
+    ("try:\n  import torch\nfinally: pass\nfrom . import _C", 0),
+    ("import ctypes\nl = ctypes.CDLL(f'{__path__[0]}/_C.abi3.so')", 1),
+    ("import ctypes, torch\nl = ctypes.CDLL(f'{__path__[0]}/_C.abi3.so')", 0),
+    ("import ctypes\nl = ctypes.CDLL('libm.so.6')", 0)])
 def test_a_library_that_is_imported_before_torch(findings, stable, wheel, code, early):
     files = {"one/_C.abi3.so": stable.read_bytes(), "one/__init__.py": code.encode(),
              "one/two.py": b"from . import _C", "one/three.py": b"import torch"}
@@ -514,6 +533,26 @@ def test_a_helper_of_c_that_is_declared_as_cpp(findings, build, wheel):
                             "one/libhelp.so": helper.read_bytes()}))
     assert [f.text for f in found if f.rule == "undefined-symbols"] == [
         'nothing that it needs brings help(): help of C is here: extern "C"?']
+
+
+@pytest.mark.parametrize("name, parameter, said", [
+    ("twice", "Tensor x", []),
+    ("twice", "Tensor x, int64_t", ["the kernel of audited::twice for CPU has 2 "]),
+    ("twice", "double x", ["the kernel of audited::twice for CPU has C++"]),
+    ("twise", "Tensor x", ["one/kernels.so has a kernel for audited::twise, and not"])])
+def test_kernels_whose_schema_another_library_has(findings, build, wheel, name,
+                                                  parameter, said):
+    code, block = STABLE.split("STABLE_TORCH_LIBRARY(")
+    schemas, kernels = f"{code}STABLE_TORCH_LIBRARY({block}".split(
+        "STABLE_TORCH_LIBRARY_IMPL")
+    kernels = f"{code}STABLE_TORCH_LIBRARY_IMPL{kernels}".replace(
+        "twice(Tensor x) { return torch::stable::subtract(x, x, -1); }",
+        f"twice({parameter}) {{ return Tensor(); }}").replace('"twice"', f'"{name}"')
+    found = findings(wheel({"one/schemas.so": build(schemas).read_bytes(),
+                            "one/kernels.so": build(kernels).read_bytes()}))
+    texts = [f.text for f in found if f.rule in (
+        "kernel-of-another-shape", "kernels-for-other-ops")]
+    assert len(texts) == len(said) and all(map(str.startswith, texts, said)), texts
 
 
 def test_a_namespace_that_two_libraries_define(findings, stable, wheel):
@@ -776,6 +815,12 @@ WRONG_VARIANTS = {
         "name": "torch-stable-abi210-cpu-aarch64-linux"},
     "FAIL says libtorch 2.9, and needs 2.10": {
         "name": "torch-stable-abi29-cpu-x86_64-linux"},
+    "FAIL says libtorch 2.9, and needs 2.10', 'FAIL the Hub": {
+        "name": "torch29-cxx11-cpu-x86_64-linux"},
+    "FAIL says aarch64, and holds x86_64', 'FAIL the Hub": {
+        "name": "torch210-cxx11-cpu-aarch64-linux"},
+    "FAIL says cu128, and no library in it has code for a GPU": {
+        "name": "torch210-cxx11-cu128-x86_64-linux"},
     "FAIL torch-stable-210-cpu-x86_64-linux is no name of a variant": {
         "name": "torch-stable-210-cpu-x86_64-linux"},
     f"FAIL there is no {ID}.abi3.so, which Python imports; there is act.so": {

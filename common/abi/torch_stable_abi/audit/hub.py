@@ -51,12 +51,12 @@ def check_variant(subject: Subject, reports: list[Report], floor: str | None,
                    "linux")
     _check_metadata(subject, report)
     backend = (name["backend"] if name else None) or ""
-    if name and name["torch"]:
-        target = f"{name['torch'][0]}.{name['torch'][1:]}"
-        if floor:
-            report.add("variant-libtorch",
-                       OK if numbers(floor) <= numbers(target) else FAIL,
-                       f"says libtorch {target}, and needs {floor}")
+    said = re.match(r"torch(?:-stable-abi)?(\d)(\d+)-", subject.variant)
+    if said and floor:
+        target = f"{said[1]}.{said[2]}"
+        report.add("variant-libtorch", OK if numbers(floor) <= numbers(target)
+                   else FAIL, f"says libtorch {target}, and needs {floor}")
+    if name and name["machine"]:
         wrong = {lib.machine for lib in subject.libraries} - {name["machine"]}
         if wrong:
             report.add("variant-machine", FAIL,

@@ -203,7 +203,7 @@ def _check_kernels(library: Library, found: Registrations, report: Report) -> No
     for kernel in found.kernels:
         defined = there.get((kernel.namespace, kernel.name))
         if defined and kernel.namespace:
-            _check_signature(kernel, defined, report)
+            check_signature(kernel, defined, report)
     for namespace in sorted({op.namespace for op in found.ops} & {
             n for n, times in found.opened.items() if times}):
         without = sorted({k.name for k in found.kernels if k.namespace == namespace
@@ -233,7 +233,7 @@ def _as_schema(cpp: str) -> str:
     return SIMPLE.get(cpp, "")
 
 
-def _check_signature(kernel: Kernel, text: str, report: Report) -> None:
+def check_signature(kernel: Kernel, text: str, report: Report) -> None:
     """Compare the C++ function that TORCH_BOX was given with the schema of its op."""
     found = kernel.shape
     if found is None or schema.find_fault(text):

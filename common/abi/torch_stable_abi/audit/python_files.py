@@ -10,6 +10,7 @@ import sys
 import tokenize
 from collections.abc import Iterable, Iterator
 
+from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
 from torch_stable_abi.audit.ops import TORCHS
 from torch_stable_abi.audit.python_ops import (
@@ -248,7 +249,9 @@ def _find_early_library(file: str, subject: Subject, there: dict[str, bool],
                 node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Constant):
             continue
         if not isinstance(node, (ast.Import, ast.ImportFrom)):
-            return None
+            opened = _find_opened(file, node, subject)
+            return f"{file}:{node.lineno} opens {opened.name}" \
+                if opened and _needs_torch_before(opened) else None
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else \
             [node.module or ""] if not node.level else [own]
         tops = {name.partition(".")[0] for name in names}
@@ -258,15 +261,30 @@ def _find_early_library(file: str, subject: Subject, there: dict[str, bool],
             library = next((lib for lib in subject.libraries if there.get(place) and
                             SUFFIX.sub("", UNPACKED.sub("", lib.name)) == place), None)
             if library:
-                return f"{file}:{node.lineno} imports {library.name}" if any(
-                    re.match(r"lib(torch|c10)", name) for name in library.needed) and \
-                    not any("torch" in path for path in library.rpath) else None
+                return f"{file}:{node.lineno} imports {library.name}" \
+                    if _needs_torch_before(library) else None
             for inner in {f"{place}.py", f"{place}/__init__.py"} & \
                     subject.python.keys() - seen:
                 found = _find_early_library(inner, subject, there, seen)
                 if found != "":
                     return found
     return ""
+
+
+def _needs_torch_before(library: Library) -> bool:
+    return any(re.match(r"lib(torch|c10)", name) for name in library.needed) and \
+        not any("torch" in path for path in library.rpath)
+
+
+def _find_opened(file: str, node: ast.stmt, subject: Subject) -> Library | None:
+    """Return the library that a statement opens by ctypes, if it is one of these."""
+    calls = [call for call in ast.walk(node) if isinstance(call, ast.Call) and
+             re.fullmatch(r"(ctypes\.)?(CDLL|PyDLL|cdll\.LoadLibrary)",
+                          ast.unparse(call.func)) and call.args]
+    places = [place for call in calls
+              for place in _find_places(ast.unparse(call.args[0]))]
+    return next((lib for lib in subject.libraries for place in places
+                 if f"/{lib.name}".endswith(f"/{place}")), None)
 
 
 def check_all(file: str, tree: ast.Module, subject: Subject, report: Report) -> None:

@@ -25,9 +25,9 @@ MOST_BYTES = 2**34  # unpacked, of a wheel or a folder: more is an error or an a
 MOST_FILES = 10**5
 # The name of a Hub variant's folder, and of one that is meant to be.
 VARIANT = re.compile(
-    r"torch-stable-abi(?P<torch>\d\d+)-(?P<backend>[a-z]+\d*)-(?P<machine>\w+)-"
-    r"(?P<system>linux)|"
-    r"(?:torch|tvm-ffi)\d+(?:-cxx(?:11|98))?-[a-z]+\d*-\w+-\w+|"
+    r"(?:torch-stable-abi(?P<torch>\d\d+)|(?:torch|tvm-ffi)\d+(?:-cxx(?:11|98))?)-"
+    r"(?P<backend>[a-z]+\d*)-(?P<machine>\w+)-(?P<system>linux)|"
+    r"(?:torch|tvm-ffi)\d+-[a-z]+\d*-\w+-\w+|"
     r"torch-[a-z]+|torch-universal")
 LIKE_VARIANT = re.compile(r"(torch|tvm-ffi)[\w.-]*-(x86_64|aarch64)[\w.-]*")
 

@@ -3,6 +3,7 @@
 import re
 
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
+from torch_stable_abi.audit.ops import check_signature
 from torch_stable_abi.audit.python_files import (
     check_definitions,
     check_python_files,
@@ -47,6 +48,7 @@ def check_together(subject: Subject, registered: list[Registrations],
                        {name.partition("/")[0] for name in subject.python}
                        if bare else (), report)
     _check_kernels(subject, registered, report)
+    _check_schemas(subject, registered, report)
 
 
 def _find_known(registered: list[Registrations]) -> Schemas:
@@ -72,3 +74,27 @@ def _check_kernels(subject: Subject, registered: list[Registrations],
     if without and all(found.is_whole for found in registered):
         report.add("op-without-kernel", WARN if subject.python else NOTE,
                    f"nothing here has a kernel that computes {join(without)}", without)
+
+
+def _check_schemas(subject: Subject, registered: list[Registrations],
+                   report: Report) -> None:
+    """Check the kernels of a library against the schemas of another one."""
+    schemas: dict[tuple[str, str], set[str]] = {}
+    for op in (op for found in registered for op in found.ops):
+        schemas.setdefault((op.namespace, op.name), set()).add(op.schema)
+    whole = all(found.is_whole for found in registered)
+    opened = {n for found in registered for n, times in found.opened.items() if times}
+    words = set(re.findall(r"\w+", "\n".join(subject.python.values())))
+    for library, found in zip(subject.libraries, registered):
+        own = {(op.namespace, op.name) for op in found.ops}
+        spaces = {op.namespace for op in found.ops}
+        for kernel in found.kernels:
+            name = (kernel.namespace, kernel.name)
+            others = schemas.get(name, set())
+            if name not in own and len(others) == 1 and kernel.namespace:
+                check_signature(kernel, next(iter(others)), report)
+            elif not others and whole and kernel.namespace in opened - spaces and \
+                    kernel.name.partition(".")[0] not in words:
+                report.add("kernels-for-other-ops", WARN, f"{library.name} has a kernel"
+                           f" for {'::'.join(name)}, and nothing here has a schema of "
+                           "that name")

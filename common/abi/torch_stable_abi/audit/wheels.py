@@ -23,6 +23,10 @@ NEWER_FIELDS = {"Description-Content-Type": "2.1", "Provides-Extra": "2.1",
                 "Import-Namespace": "2.5"}
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")  # of a .data folder
 OF_TORCH = re.compile(r"\s*torch\b(?![-_.])", re.I)  # a requirement
+# A tag of a system, as PEP 513, 571, 599, 600 and 656 have them.
+LINUX = re.compile(r"(manylinux(1|2010|2014|_\d+_\d+)|musllinux_\d+_\d+|linux)_"
+                   r"(x86_64|i686|aarch64|armv7l|armv6l|ppc64|ppc64le|s390x|riscv64|"
+                   r"loongarch64)")
 FUTURE = "2.99"  # stands for each minor version to come
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
@@ -60,8 +64,13 @@ def _check_machines(subject: Subject, report: Report) -> None:
         report.add("wheel-machine", FAIL, f"says {empty[0]}, and has no library for it")
     musl = [f for _, _, f in subject.tags if f.startswith("musllinux")]
     glibc = [lib.name for lib in subject.libraries if "libc.so.6" in lib.needed]
-    if musl and glibc and len(musl) == len(subject.tags):
+    if musl and glibc:
         report.add("wheel-manylinux", FAIL, f"says {musl[0]}; {glibc[0]} needs glibc")
+    odd = sorted(f for f in systems if "linux" in f and not LINUX.fullmatch(f))
+    if odd:
+        report.add("wheel-machine", FAIL if len(odd) == len(systems) else WARN,
+                   f"says {join(odd)}, which is no tag that pip knows: one is "
+                   "manylinux_2_28_x86_64")
 
 
 def _check_manylinux(subject: Subject, report: Report) -> None:
@@ -174,20 +183,33 @@ def _check_pythons(wheel: Wheel, report: Report) -> None:
         report.add("wheel-metadata", FAIL, f"Requires-Python is {text!r}, which pip "
                    "cannot read")
         return
-    odd = [f"{python}-abi3" for python, abi, _ in wheel.tags
-           if abi == "abi3" and not re.fullmatch(r"cp3\d+", python)]
-    if odd:
-        report.add("wheel-metadata", FAIL, f"no Python installs it: {odd[0]} is no tag "
-                   "that pip knows. cp39-abi3 is for CPython 3.9 and newer")
-    # The Pythons of each tag: one, with abi3 that and all newer ones.
-    admitted = [any(wanted.contains(f"3.{minor}.99") for minor in range(
-        int(m[1]), int(m[1]) + (30 if abi == "abi3" else 1)))
-        for python, abi, _ in wheel.tags
-        if abi != "none" and (m := re.fullmatch(r"cp3(\d+)", python))]
-    if admitted and not any(admitted):
-        own = join(sorted({f"{p}-{a}" for p, a, _ in wheel.tags}))
+    if not all(re.match(r"cp|py", python) for python, _, _ in wheel.tags):
+        return  # it is for another Python than CPython too
+    own = join(sorted({f"{python}-{abi}" for python, abi, _ in wheel.tags}))
+    pythons = _find_installing(wheel)
+    if not pythons:
+        report.add("wheel-metadata", FAIL, f"no Python installs it: {own} is no tag "
+                   "that pip knows. cp39-abi3 is for CPython 3.9 and newer, cp313-cp313"
+                   " for 3.13 alone")
+    elif not any(wanted.contains(f"3.{minor}.99") for minor in pythons):
         report.add("wheel-metadata", FAIL, f"no Python installs it: it is for {own}, "
                    f"and Requires-Python is {text}")
+
+
+def _find_installing(wheel: Wheel) -> list[int]:
+    """Return the minor versions of CPython 3 that have a tag of the wheel."""
+    from packaging import tags
+    own = {"-".join(tag) for tag in wheel.tags}
+    platforms = sorted({platform for _, _, platform in wheel.tags})
+
+    def list_tags(minor: int) -> set[str]:
+        abis = [f"cp3{minor}", f"cp3{minor}m"] if minor < 8 else [f"cp3{minor}"]
+        found = [*tags.cpython_tags((3, minor), abis, platforms),
+                 *tags.compatible_tags((3, minor), f"cp3{minor}", platforms)]
+        if minor > 12:  # without the GIL
+            found += tags.cpython_tags((3, minor), [f"cp3{minor}t"], platforms)
+        return {str(tag) for tag in found}
+    return [minor for minor in range(6, 40) if own & list_tags(minor)]
 
 
 def _check_record(subject: Subject, wheel: Wheel, report: Report) -> None:
@@ -205,6 +227,13 @@ def _check_record(subject: Subject, wheel: Wheel, report: Report) -> None:
                     there[name]).decode().rstrip("="):
             wrong.append(f"{name} is another one than RECORD says")
     wrong += [f"{name} is not in it" for name in listed if name not in there]
+    other = sorted({said.partition("=")[0] for said in listed.values()
+                    if said and not said.startswith("sha256=")})
+    if other:
+        weak = {"md5", "sha1", "sha224"} & {*other}
+        report.add("wheel-record", WARN if weak else NOTE, f"RECORD has {join(other)} "
+                   "of files, which is not compared" + ": its format asks for SHA-256 "
+                   "or better" * bool(weak))
     wrong += [f"RECORD does not have {name}" for name in there if name not in listed]
     if wrong:
         report.add("wheel-record", FAIL, f"was changed after it was built: {wrong[0]}"
