@@ -10,6 +10,7 @@ import zipfile
 import pytest
 
 from audited import DELETE, FAULTS, ID, MODULE, STABLE
+from torch_stable_abi.libtorch.installed import torch_root
 from torch_stable_abi.programs import CannotRun
 
 # --- wheels, variants -----------------------------------------------------------
@@ -553,6 +554,26 @@ def test_kernels_whose_schema_another_library_has(findings, build, wheel, name,
     texts = [f.text for f in found if f.rule in (
         "kernel-of-another-shape", "kernels-for-other-ops")]
     assert len(texts) == len(said) and all(map(str.startswith, texts, said)), texts
+
+
+def test_an_op_that_two_fragments_define(findings, build, wheel):
+    fragment = STABLE.replace("LIBRARY(", "LIBRARY_FRAGMENT(")
+    found = findings(wheel({
+        "one/one.so": build(fragment).read_bytes(),
+        "one/two.so": build(fragment).read_bytes(),
+        "one/three.so": build(fragment.replace("twice", "half")).read_bytes()}))
+    assert [(f.level, f.text) for f in found if f.rule == "defined-twice"] == [
+        ("warn", "the schema of audited::twice is in one/one.so, one/two.so: one "
+                 "process can load one of them")]
+
+
+def test_a_name_of_libtorch_python_in_c(findings, build):
+    found = findings(build(
+        'extern "C" { extern void* THPVariableClass; extern void* ParameterClass; }'
+        "void* f() { return THPVariableClass == nullptr ? ParameterClass : nullptr; }",
+        f"-Wl,--no-as-needed,{torch_root()}/lib/libtorch_python.so"))
+    rules = [f.rule for f in found if f.level == "FAIL"]
+    assert rules == ["bound-to-one-libtorch", "unstable-symbols"]
 
 
 def test_a_namespace_that_two_libraries_define(findings, stable, wheel):

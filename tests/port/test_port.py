@@ -377,6 +377,36 @@ def test_what_would_not_compile_or_be_the_same_is_named(port, code, said):
                for f in done.findings), done.findings
 
 
+@pytest.mark.parametrize("code, named", [
+    ("auto g = [x] { x.zero_(); };", 1), ("auto g = [=] { x.zero_(); };", 1),
+    ("auto g = [x]() mutable { x.zero_(); };", 0), ("auto g = [&] { x.zero_(); };", 0),
+    ("auto g = [=, &x] { x.zero_(); };", 0), ("auto g = [y, &x] { y.zero_(); };", 1),
+    ("auto g = [y = x] { y.zero_(); };", 1),
+    ("auto g = [=](at::Tensor z) { z.zero_(); };", 0),
+    ("struct S { at::Tensor z; void g() const { z.zero_(); } };", 1),
+    ("struct S { at::Tensor z; void g() { z.zero_(); } };", 0)])
+def test_a_tensor_that_is_const_where_it_stands_is_named(port, code, named):
+    found = port(body(code, "at::Tensor x, at::Tensor y"))
+    assert [f.kind for f in found.findings if f.code.endswith(".zero_()")] == [
+        "yours" if named else "done"]
+
+
+@pytest.mark.parametrize("code, what", [
+    ("g(xs.slice(0, 1));", "xs.slice(0, 1)"), ("g(xs.vec());", "xs.vec()"),
+    ("g(sizes.drop_front(1));", "sizes.drop_front(1)"), ('LOG(INFO) << 1;', "LOG"),
+    ("THCudaCheck(cudaGetLastError());", "THCudaCheck"),
+    ("CHECK_EQ(1, 1);", "CHECK_EQ"), ('auto y = x.to("cuda");', 'x.to("cuda")')])
+def test_what_went_with_the_old_headers_is_named(port, code, what):
+    parameters = "at::Tensor x, at::TensorList xs, at::IntArrayRef sizes"
+    findings = port(body(code, parameters)).findings
+    assert [f.code for f in findings if f.kind == "yours"] == [what]
+    if what.isupper():  # unless it is the user's own
+        own = port(f"#define {what}(x) f(x)\n" + body(code, parameters)).findings
+        assert not [f for f in own if f.kind == "yours"]
+    right = body("g(xs.size() + xs.back().dim()); g(sizes.slice(1).vec());", parameters)
+    assert not [f for f in port(right).findings if f.kind == "yours"]
+
+
 def test_a_second_run_changes_nothing(port):
     once = port(body("auto y = at::zeros({n}, x.dtype());")).text
     assert port(once).text == once

@@ -15,7 +15,8 @@ from torch_stable_abi.libtorch.versions import numbers
 # A namespace of libtorch's C++ in a mangled name, but not one of the stable ABI. A name
 # of libtorch's begins so; in another's name it may be a parameter's, such as c10::Half.
 SPACE = r"N[rVKRO]*(2at|3c10|5torch(?!6stable|10headeronly)|6caffe2)"
-UNSTABLE = re.compile(rf"_Z(T[VTIS]|GV|T[hv]n?\d+_(n?\d+_)?)?{SPACE}|_Z\d+THP")
+UNSTABLE = re.compile(rf"_Z(T[VTIS]|GV|T[hv]n?\d+_(n?\d+_)?)?{SPACE}|_Z\d+THP|"
+                      r"THP\w+|ParameterClass$")  # libtorch_python's, by nm of 2.13
 # Libraries whose every name is known, if it is looked up by version or as below.
 KNOWN = re.compile(
     r"lib(torch|torch_cpu|torch_cuda|torch_hip|torch_python|c10|c10_cuda|c10_hip|stdc\+\+"

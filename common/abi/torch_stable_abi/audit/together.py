@@ -2,6 +2,7 @@
 
 import re
 
+from torch_stable_abi.audit.elf import Library
 from torch_stable_abi.audit.findings import FAIL, NOTE, WARN, Report, join
 from torch_stable_abi.audit.ops import check_signature
 from torch_stable_abi.audit.python_files import (
@@ -13,24 +14,15 @@ from torch_stable_abi.audit.python_ops import Schemas
 from torch_stable_abi.audit.registrations import Registrations
 from torch_stable_abi.audit.subject import Subject
 from torch_stable_abi.libtorch import surface
+from torch_stable_abi.schemas import schema
 
 
 def check_together(subject: Subject, registered: list[Registrations],
                    report: Report) -> None:
     """Check what the libraries of a subject register, each in its place in
     `registered`, against each other, and against what Python files use."""
+    _check_twice(subject, registered, report)
     for namespace in sorted({n for found in registered for n in found.opened}):
-        opening = [lib for lib, found in zip(subject.libraries, registered)
-                   if found.opened[namespace]]
-        # Libraries for one Python, torch or GPU each have names that a number tells
-        # apart, or lie in folders of their own; but so may a copy of another project's.
-        files, paths = ({re.sub(r"\d+", "", name) for name in found} for found in (
-            [lib.file for lib in opening], [lib.name for lib in opening]))
-        if len(paths) > 1:
-            report.add("defined-twice", WARN if len(files) > 1 else NOTE,
-                       f"STABLE_TORCH_LIBRARY({namespace}) is in "
-                       f"{join(lib.name for lib in opening)}: one process can load "
-                       "one of them")
         second = rf"(?m)^[^#\n]*\bLibrary\(\s*[\"']{namespace}[\"'],\s*[\"']DEF[\"']"
         for file, text in sorted(subject.python.items()):
             if re.search(second, text):
@@ -49,6 +41,31 @@ def check_together(subject: Subject, registered: list[Registrations],
                        if bare else (), report)
     _check_kernels(subject, registered, report)
     _check_schemas(subject, registered, report)
+
+
+def _check_twice(subject: Subject, registered: list[Registrations],
+                 report: Report) -> None:
+    """Name the namespaces that two libraries open, and the ops that two of them define
+    in a namespace that not both open."""
+    where: dict[str, list[Library]] = {}
+    for library, found in zip(subject.libraries, registered):
+        for namespace in +found.opened:
+            where.setdefault(f"STABLE_TORCH_LIBRARY({namespace})", []).append(library)
+        for op in [] if found.guessed else found.ops:
+            if op.namespace and not schema.find_fault(op.schema):
+                where.setdefault(f"the schema of {op.namespace}::{op.name}",
+                                 []).append(library)
+    told: list[list[Library]] = []
+    for what, libraries in sorted(where.items()):
+        # Libraries for one Python, torch or GPU each have names that a number tells
+        # apart, or lie in folders of their own; but so may a copy of another project's.
+        files, paths = ({re.sub(r"\d+", "", name) for name in found} for found in (
+            [lib.file for lib in libraries], [lib.name for lib in libraries]))
+        if len(paths) > 1 and libraries not in told:
+            told.append(libraries)
+            report.add("defined-twice", WARN if len(files) > 1 else NOTE,
+                       f"{what} is in {join(lib.name for lib in libraries)}: one "
+                       "process can load one of them")
 
 
 def _find_known(registered: list[Registrations]) -> Schemas:

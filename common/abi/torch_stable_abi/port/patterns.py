@@ -192,8 +192,9 @@ def _fill(hole: str, source: Source, node: Node, known: Types | None,
         return False
     if hole in ("a", "b", "c") and known and known.kind_of(node) == types.TENSOR:
         return False  # a number is wanted
-    if hole == "d" and known and node.type == "identifier" and \
-            known.find(node).of_class == "optional":
+    if hole == "d" and (node.type == "string_literal" or known and
+                        node.type == "identifier" and
+                        known.find(node).of_class == "optional"):
         return False
     if hole in TENSOR_HOLES:
         kind = known.kind_of(node) if known else types.UNKNOWN

@@ -45,6 +45,17 @@ _COMMON = set("""
 size data max min at get set reset clone to begin end clear contains view copy_
 fill swap find index type name item div mul add sub sin cos all any sort t
 select record_stream alias split equal round count""".split())
+# Methods of the lists that an ArrayRef becomes.
+_OF_ARRAYS = set("""
+begin end cbegin cend rbegin rend empty data size front back slice vec at""".split())
+_OF_VECTORS = set("""
+assign at back begin capacity cbegin cend clear crbegin crend data emplace emplace_back
+empty end erase front insert max_size pop_back push_back rbegin rend reserve resize
+shrink_to_fit size swap""".split())
+# A macro or a function of the old headers' that has no prefix of theirs.
+_BARE_MACRO = re.compile(
+    r"(LOG|VLOG|D?CHECK|DLOG)(_(IF|EQ|NE|LT|LE|GT|GE|NOTNULL|EVERY_N|FIRST_N|EVERY_MS))?|"
+    r"CAFFE_\w+|TH[A-Z]\w+|CUDA_KERNEL_LOOP\w*|GET_BLOCKS")
 _OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
 # Methods of a tensor whose results a check prints in ATen, and none prints here.
 _NOT_PRINTED = {
@@ -391,6 +402,10 @@ class Rewriter:
                 name not in self.known.macros and name != "TORCH_EXTENSION_NAME" and \
                 not self._is_said(node, name):
             self._name(node, YOURS, "no row of the table knows this macro")
+        elif _BARE_MACRO.fullmatch(name) and name not in self.known.macros and \
+                name not in self.known.functions and not self._is_said(node, name):
+            self._name(node, YOURS, "it came with a header of PyTorch's that is gone: "
+                       "write your own")
 
     def _is_said(self, node: Node, name: str) -> bool:
         """Return whether a row has named the call that begins with this name."""
@@ -458,12 +473,24 @@ class Rewriter:
                        f"a stable tensor has no {method}()")
         elif kind == types.OPTIONS:
             pass  # with what it is for
+        elif lacks := self._find_class_without(method, field(function, "argument"),
+                                               kind):
+            self._name(node, YOURS, f"a {lacks} has no {method}()")
         elif (kind is types.UNKNOWN or self.known.is_unread(
                 field(function, "argument"))) and method not in _COMMON and \
                 any("(Tensor" in schema for schema in schemas) and \
                 method not in stable_methods() and method not in self.known.functions:
             self._name(node, UNKNOWN, "is this a method of a tensor? The type was not "
                        "found")
+
+    def _find_class_without(self, method: str, receiver: Node | None,
+                            kind: types.Kind) -> str:
+        """Return the class of a list that was an ArrayRef, if it lacks a method."""
+        own = self.known.class_of(receiver)
+        if kind == types.TENSORS:
+            return "" if own == "List" or method in _OF_VECTORS else "std::vector"
+        return "HeaderOnlyArrayRef" if re.fullmatch(r"(Sym)?(Int)?ArrayRef", own) and \
+            method not in _OF_ARRAYS else ""
 
     def _look_at_schema(self, node: Node) -> None:
         """Name what m.def says of types that have no form in a slot."""

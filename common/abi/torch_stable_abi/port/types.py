@@ -428,7 +428,30 @@ class Types:
             inner = field(function, "argument")
             return inner is not None and self.is_mutable(inner)
         return node.type == "identifier" and self.find(node).kind is not UNKNOWN and \
-            not self.find(node).is_const
+            not self.find(node).is_const and not self._is_const_here(node)
+
+    def _is_const_here(self, name: Node) -> bool:
+        """Return whether a variable is a copy in a lambda that is not mutable, or a
+        member in a method that is const."""
+        text = self.source.text_of(name)
+        word = rf"{re.escape(text)}\s*"
+        for one in above(name):
+            declarator, captures = field(one, "declarator"), field(one, "captures")
+            head = self.source.text_of(declarator) if declarator else ""
+            if one.type == "lambda_expression":
+                given = self.source.text_of(captures) if captures else ""
+                is_copy = re.match(rf"(?!.*&\s*{word}\b).*[\[,]\s*({word}[,=\]]|=)",
+                                   given, re.S)
+                if text in self.scopes.get(one.id, {}) and \
+                        not re.search(rf"[\[,]\s*{word}=", given):
+                    return False  # a parameter
+                if is_copy and not re.search(r"\)\s*mutable\b", head):
+                    return True
+            elif one.type == "function_definition" and self._is_field(name):
+                return bool(re.search(r"\)\s*const\b", head))
+            elif text in self.scopes.get(one.id, {}):
+                return False
+        return False
 
     def kind_of(self, node: Node | None) -> Kind:
         if node is None:
