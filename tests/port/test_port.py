@@ -360,7 +360,7 @@ def test_names_of_the_user_stay(port, code, text):
 @pytest.mark.parametrize("code, said", [
     ("at::Tensor f(const at::Tensor& x, std::array<bool, 2> mask) { return x; }",
      "std::array"),
-    ("namespace F = torch::nn::functional;", "alias"),
+    ("namespace F = torch::nn::functional;", "names behind it"),
     ("#pragma omp parallel num_threads(at::get_num_threads())", "preprocessor"),
     ("at::Tensor& f(at::Tensor& x) { return x.zero_(); }", "reference"),
     ("void f(at::cuda::CUDAStream s) { s.synchronize(); }", "cudaStream_t"),
@@ -375,6 +375,55 @@ def test_what_would_not_compile_or_be_the_same_is_named(port, code, said):
     done = port(code + "\n")
     assert any(said in f.advice or said in (f.row or {}).get("differs", "")
                for f in done.findings), done.findings
+
+
+@pytest.mark.parametrize("line, code, text, left", [
+    ("using at::kFloat;", "auto y = x.to(kFloat);", f"y = {T}to(x, {S}Float);", []),
+    ("using at::Tensor;", "Tensor y = x;", f"using {T}Tensor;\nvoid f", []),
+    ("using torch::indexing::Slice;", "g(Slice());", "g(Slice());",
+     ["torch::indexing::Slice", "Slice"]),
+    ("using namespace at;", "Tensor y = x;", f"{T}Tensor y = x;",
+     ["using namespace at;"]),
+    ("using namespace torch::stable;", "Tensor y = x;", "Tensor y = x;", []),
+    ("namespace cu = at::cuda;", "cu::CUDAGuard g(x.get_device());",
+     f"{T}accelerator::DeviceGuard g(x.get_device_index());",
+     ["namespace cu = at::cuda;"]),
+    ("namespace cu = at::cuda;", "cu::CUDAEvent e;", "cu::CUDAEvent e;",
+     ["namespace cu = at::cuda;", "cu::CUDAEvent"]),
+    ("namespace own = mine::cuda;", "own::CUDAEvent e;", "own::CUDAEvent e;", []),
+    ("using at::PackedTensorAccessor64;", "PackedTensorAccessor64<float, 2> a = g();",
+     "torch::headeronly::HeaderOnlyGenericPackedTensorAccessor<float, 2> a", [])])
+def test_names_that_stand_for_others(port, line, code, text, left):
+    found = port(f"{line}\n{body(code)}")
+    assert text in found.text
+    assert [f.code for f in found.findings if f.kind == "yours"] == left
+    if line.startswith("namespace cu"):  # a macro's body knows it too
+        found = port(f"{line}\n#define E cu::CUDAEvent\n").findings
+        assert [f.line for f in found if f.kind == "yours"] == [1, 2]
+
+
+@pytest.mark.parametrize("key, said", [
+    ("Autograd", "register_autograd"), ("AutogradCUDA", "register_autograd"),
+    ("AutocastCPU", "register_autocast"), ("ADInplaceOrView", "register_autograd"),
+    ("CPU", ""), ("CompositeImplicitAutograd", "")])
+def test_a_kernel_for_a_key_of_pytorchs_own_is_named(port, key, said):
+    found = port(f'TORCH_LIBRARY_IMPL(a, {key}, m) {{ m.impl("f", &f); }}\n').findings
+    texts = [f.advice for f in found if f.kind == "yours"]
+    assert len(texts) == bool(said) and said in "".join(texts)
+
+
+@pytest.mark.parametrize("code, named", [
+    ("c10::complex<float> z; g(std::conj(z));", 1),
+    ("std::complex<float> z; g(std::conj(z));", 0), ("g(std::norm(n));", 0),
+    ("AT_DISPATCH_COMPLEX_TYPES(x.scalar_type(), \"f\", [&] { std::norm(n); });", 1)])
+def test_a_function_of_complex_numbers_is_named(port, code, named):
+    found = [f for f in port(body(code)).findings if f.code.startswith("std::")]
+    assert [f.kind for f in found] == ["unknown"] * named
+
+
+def test_what_a_module_has_besides_functions_is_named(port):
+    found = port("PYBIND11_MODULE(a, m) { m.attr(\"X\") = 3; }\n").findings
+    assert 'm.attr("X") = 3' in [f.code for f in found if f.kind == "yours"]
 
 
 @pytest.mark.parametrize("code, named", [

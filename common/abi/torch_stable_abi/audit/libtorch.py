@@ -78,7 +78,7 @@ def _check_bound(library: Library, subject: Subject, unstable: list[str],
         return
     report.add("bound-to-one-libtorch", FAIL, "runs on the libtorch that it was built "
                "with, and maybe on no other: it takes C++ symbols of it")
-    texts = sorted(elf.demangle(unstable))
+    texts = sorted(elf.demangle(unstable), key=lambda text: ("::" not in text, text))
     report.add("unstable-symbols", FAIL, f"{len(texts)} are not of the stable ABI, "
                f"such as {texts[0]}", texts)
 

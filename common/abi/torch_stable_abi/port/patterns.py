@@ -50,7 +50,7 @@ def normalize(name: str) -> str:
     name = name.removeprefix("::")
     space, _, rest = name.partition("::")
     if space in ("torch", "c10", "at") and rest and \
-            not rest.startswith(("stable::", "headeronly::")):
+            not re.match(r"(stable|headeronly)(::|$)", rest):
         return f"at::{rest}"
     return name
 

@@ -56,6 +56,8 @@ shrink_to_fit size swap""".split())
 _BARE_MACRO = re.compile(
     r"(LOG|VLOG|D?CHECK|DLOG)(_(IF|EQ|NE|LT|LE|GT|GE|NOTNULL|EVERY_N|FIRST_N|EVERY_MS))?|"
     r"CAFFE_\w+|TH[A-Z]\w+|CUDA_KERNEL_LOOP\w*|GET_BLOCKS")
+_OF_COMPLEX = [f"std::{name}" for name in (
+    "conj", "arg", "norm", "proj", "polar", "real", "imag")]
 _OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
 # Methods of a tensor whose results a check prints in ATen, and none prints here.
 _NOT_PRINTED = {
@@ -154,6 +156,8 @@ class Rewriter:
             self._look_at_parameter(node)
         if node.type == "namespace_alias_definition":
             self._look_at_alias(node)
+        if node.type == "using_declaration" and not self._emit_using(node):
+            return ""
         if node.type == "preproc_call" and \
                 re.search(r"\b(at|c10|torch)::", self.source.text_of(node)):
             self._name(node, YOURS, "a line of the preprocessor is not rewritten")
@@ -250,6 +254,11 @@ class Rewriter:
     def _emit_name(self, node: Node) -> str:
         name = join_name(self.source, node)
         pattern, length = self._find_name(node, name)
+        more = name.count("::") + 1 - len(list(_parts_of_name(node)))  # than stand here
+        if pattern is not None and more > 0 and (pattern.rewrite or "").endswith(
+                f"::{self.source.text_of(node)}"):  # the using line brings it
+            return self._emit_children(node)
+        length = max(length - max(more, 0), 1)
         if name.endswith("::optional") and "string_view" in self.source.text_of(node):
             self._name(node, YOURS, "", self.table.rows["an optional string argument"])
         if pattern is None:
@@ -263,6 +272,8 @@ class Rewriter:
             self._name(node, YOURS, _OWN_NAME, pattern.row)
             return self._raw(node.start_byte, end) + self._emit_tail(node, end)
         self._name(node, DONE, "", pattern.row)
+        if name == "TORCH_LIBRARY_IMPL":
+            self._look_at_key(node)
         return pattern.rewrite + self._emit_tail(node, end)
 
     def _find_name(self, node: Node, name: str) -> tuple[Pattern | None, int]:
@@ -310,6 +321,24 @@ class Rewriter:
         self.findings.append(Finding(self.source.line_of(node), DONE, f"<{path}>"))
         return _INCLUDES if self.removed == 1 else ""
 
+    def _emit_using(self, node: Node) -> bool:
+        """Return whether a using line stays: not one of a name that is written out
+        wherever it stands. Name one of a whole space of the old API's."""
+        text = self.source.text_of(node)
+        if re.match(r"using\s+namespace\s+(::)?(at|torch|c10)\b"
+                    r"(?!::(stable|headeronly))", text):
+            self._name(node, YOURS, "names of it that are left stand bare: take this "
+                       "out with the last one")
+            return True
+        name = join_name(self.source, node.named_children[-1]) \
+            if node.named_children else ""
+        pattern = self.table.find_name(name) if "::" in name else None
+        if pattern is None or pattern.rewrite is None or pattern.rewrite.endswith(
+                f"::{name.rpartition('::')[2]}"):
+            return True
+        self._name(node, DONE, "", pattern.row)
+        return False
+
     def _emit_macro(self, node: Node) -> str:
         """Rewrite a macro's body by itself: its parameters are of unknown type."""
         value = field(node, "value")
@@ -321,6 +350,7 @@ class Rewriter:
                        self.source.path, value.start_point[0] + self.source.first_line,
                        head + _plain(body).encode(errors="surrogateescape") + tail)
         inner.opens_space = self.source.opens_space
+        inner.add_names(self.source)
         rewriter = Rewriter(inner, Types(inner, [self.known]), self.findings,
                             inner.root.has_error)
         written = rewriter._emit(inner.root)[len(head):-len(tail)]
@@ -402,6 +432,10 @@ class Rewriter:
                 name not in self.known.macros and name != "TORCH_EXTENSION_NAME" and \
                 not self._is_said(node, name):
             self._name(node, YOURS, "no row of the table knows this macro")
+        elif name in _OF_COMPLEX and re.search(
+                rb"(?i)(?<!std::)complex", self.source.text):
+            self._name(node, UNKNOWN, f"is it of a c10::complex? The header-only one "
+                       f"has no {name}: compute it from real() and imag()")
         elif _BARE_MACRO.fullmatch(name) and name not in self.known.macros and \
                 name not in self.known.functions and not self._is_said(node, name):
             self._name(node, YOURS, "it came with a header of PyTorch's that is gone: "
@@ -450,6 +484,9 @@ class Rewriter:
             self._look_at_schema(node)
         elif method == "impl":
             self._look_at_kernel(node)
+        elif method == "attr" and node.parent is not None and \
+                node.parent.type == "assignment_expression":
+            self._name(node.parent, YOURS, "no op: write it into the Python file")
         elif kind == types.STREAM:
             self._name(node, YOURS, "of a stream nothing is left but the cudaStream_t: "
                        "call CUDA's own functions")
@@ -517,6 +554,16 @@ class Rewriter:
             self._name(node, YOURS, "TORCH_BOX wants a function by its name: give the "
                        "lambda or the overload one")
 
+    def _look_at_key(self, node: Node) -> None:
+        """Name a block of kernels for a key that PyTorch's own code is for."""
+        text = self._raw(node.start_byte, node.start_byte + 200)
+        found = re.match(r"\w+\(\s*\w+\s*,\s*(\w+)", text)
+        if found and (key := re.match(r"Autograd|Autocast|ADInplaceOrView", found[1])):
+            said = "register_autocast" if key[0] == "Autocast" else "register_autograd"
+            self._name(node, YOURS, f"a kernel for {found[1]} cannot do here what it "
+                       f"did: torch.library.{said} in Python, and no kernel for this "
+                       "key")
+
     def _look_at_parameter(self, node: Node) -> None:
         """Name an array among the parameters of what may be a kernel: TORCH_BOX reads
         the bytes of the list's handle for it."""
@@ -533,8 +580,8 @@ class Rewriter:
         target = node.named_children[-1]
         name = normalize(self.source.text_of(target) + "::x")
         if name.startswith("at::"):
-            self._name(node, YOURS, "names behind this alias are not read: write "
-                       f"{self.source.text_of(target)} out")
+            self._name(node, YOURS, "what is left of the names behind it is named at "
+                       "its line: take this out with the last one")
 
     def _is_view(self, node: Node) -> bool:
         """Return whether a node is x[i], x[i][j] or x.select(0, i) of a tensor x."""

@@ -49,6 +49,8 @@ class Reader:
             included = [self.read(other) for other in self._includes(source)]
             if any(other.uses_space for other, _ in included):
                 source.uses_space = source.opens_space = True
+            for other, _ in included:
+                source.add_names(other)
             self.known[path] = source, Types(source, [types for _, types in included])
         return self.known[path]
 

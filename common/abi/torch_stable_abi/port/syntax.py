@@ -36,6 +36,9 @@ _NO_CODE = re.compile(
     rb"^[ \t]*#[ \t]*(?!if|el|endif)(?:[^\n]*\\\n)*[^\n]*", re.S | re.M)
 _IF_LINE = re.compile(
     rb"^[ \t]*#[ \t]*(if|el|endif)(?:[^\n]*\\\n)*[^\n]*\n?", re.M)
+_OF_TORCH = r"(?!torch::(?:stable|headeronly)\b)(?:at|torch|c10)"
+_ALIAS = re.compile(rf"\bnamespace\s+(\w+)\s*=\s*(?:::)?({_OF_TORCH}(?:::\w+)*)\s*;")
+_USED = re.compile(rf"\busing\s+(?:::)?({_OF_TORCH}(?:::\w+)+)\s*;")
 Span = tuple[int, int]
 
 
@@ -120,10 +123,26 @@ class Source:
             rb"using\s+namespace\s+(at|torch|c10)\s*;", text))
         self.opens_space = self.uses_space or bool(re.search(
             rb"namespace\s+(at|torch)\s*\{", text))
+        # What a bare name or the first part of one stands for: {"cu": "at::cuda"} by
+        # namespace cu = at::cuda, {"kInt": "at::kInt"} by using at::kInt.
+        code = text.decode(errors="replace")
+        self.spaces = {m[1]: m[2] for m in _ALIAS.finditer(code)}
+        self.used = {m[1].rpartition("::")[2]: m[1] for m in _USED.finditer(code)}
         self.unread = list[Span]()  # what the parser is not given
         if parsed is None:
             parsed, self.unread = mask(text)
         self.root = _PARSER.parse(parsed).root_node
+
+    def write_out(self, name: str) -> str:
+        """Return the whole of a name of which a part stands for another."""
+        first, colons, rest = name.partition("::")
+        return self.spaces[first] + colons + rest if colons and first in self.spaces \
+            else name if colons else self.used.get(name, name)
+
+    def add_names(self, other: "Source") -> None:
+        """Add what names stand for in a source that this one includes, or is part
+        of."""
+        self.spaces, self.used = other.spaces | self.spaces, other.used | self.used
 
     def text_of(self, node: Node) -> str:
         return self.text[node.start_byte:node.end_byte].decode(
@@ -163,20 +182,26 @@ def is_error(node: Node) -> bool:
 
 
 def join_name(source: Source, node: Node) -> str:
-    """Return "at::cuda::CUDAGuard" of a name as it is qualified, without template
-    arguments; "" if the node is none."""
+    """Return "at::cuda::CUDAGuard" of a name, written out, without template arguments;
+    "" if the node is none."""
+    name = _join_parts(source, node)
+    return name if node.type == "field_identifier" else source.write_out(name)
+
+
+def _join_parts(source: Source, node: Node) -> str:
+    """Return a name as it is qualified."""
     if node.type in NAMES or node.type == "primitive_type":
         return source.text_of(node)
     if node.type in ("template_type", "template_function", "template_method"):
         name = field(node, "name")
-        return join_name(source, name) if name else ""
+        return _join_parts(source, name) if name else ""
     if node.type == "qualified_identifier":
         scope, name = field(node, "scope"), field(node, "name")
         if not name:
             return ""
-        inner = join_name(source, name)
+        inner = _join_parts(source, name)
         if scope is None:  # ::at::Tensor
             return inner
-        outer = join_name(source, scope)
+        outer = _join_parts(source, scope)
         return f"{outer}::{inner}" if outer and inner else ""
     return ""

@@ -178,8 +178,10 @@ class Types:
 
     def read_type(self, node: Node | None) -> Kind:
         text = self.source.text_of(node) if node else ""
-        return self.aliases[text] if text in self.aliases else \
-            read_type(text, self.bare)
+        if text in self.aliases:
+            return self.aliases[text]
+        return read_type(re.sub(r"(?<![\w:])[A-Za-z_]\w*(::\w+)*", lambda m:
+                                self.source.write_out(m[0]), text), self.bare)
 
     def _read(self, node: Node) -> None:
         if node.type in ("parameter_declaration", "optional_parameter_declaration"):
