@@ -55,7 +55,8 @@ shrink_to_fit size swap""".split())
 # A macro or a function of the old headers' that has no prefix of theirs.
 _BARE_MACRO = re.compile(
     r"(LOG|VLOG|D?CHECK|DLOG)(_(IF|EQ|NE|LT|LE|GT|GE|NOTNULL|EVERY_N|FIRST_N|EVERY_MS))?|"
-    r"CAFFE_\w+|TH[A-Z]\w+|CUDA_KERNEL_LOOP\w*|GET_BLOCKS")
+    r"TH(Assert\w*|Error|ArgCheck|C_\w+|C(uda)?[A-Z][a-z]\w*)|CAFFE_\w+|"
+    r"CUDA_KERNEL_LOOP\w*|GET_BLOCKS")
 _OF_COMPLEX = [f"std::{name}" for name in (
     "conj", "arg", "norm", "proj", "polar", "real", "imag")]
 _OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
@@ -255,9 +256,11 @@ class Rewriter:
         name = join_name(self.source, node)
         pattern, length = self._find_name(node, name)
         more = name.count("::") + 1 - len(list(_parts_of_name(node)))  # than stand here
-        if pattern is not None and more > 0 and (pattern.rewrite or "").endswith(
-                f"::{self.source.text_of(node)}"):  # the using line brings it
-            return self._emit_children(node)
+        bare = name in self.source.used.values() and "::" not in \
+            self.source.text_of(node).partition("<")[0]
+        if bare and (pattern is None or pattern.rewrite is None or pattern.rewrite.
+                     endswith(f"::{name.rpartition('::')[2]}")):
+            return self._emit_children(node)  # the using line brings it, or is named
         length = max(length - max(more, 0), 1)
         if name.endswith("::optional") and "string_view" in self.source.text_of(node):
             self._name(node, YOURS, "", self.table.rows["an optional string argument"])
