@@ -377,6 +377,71 @@ def test_what_would_not_compile_or_be_the_same_is_named(port, code, said):
                for f in done.findings), done.findings
 
 
+def test_new_lines_stand_in_no_if(port):
+    """Neither the includes nor a helper may go where an #if takes them away."""
+    inside = "#ifdef USE_ROCM\n#include <ATen/hip/HIPContext.h>\n#endif\n"
+    last = "#ifdef USE_ROCM\n#include <hip/hip_fp16.h>\n#endif\n"
+    text = port(f"#pragma once\n{inside}#include <ATen/ATen.h>\n{last}" + body(
+        "auto s = at::cuda::getCurrentCUDAStream();\nauto y = at::empty_like(x);")).text
+    assert "#ifdef USE_ROCM\n#endif\n#include <torch/csrc" in text
+    begin, end = text.index("#ifndef PORTED_CURRENT"), text.index(last)
+    assert "stable/ops.h" in text[:begin] < text and begin < end
+
+
+@pytest.mark.parametrize("code, differs", [
+    ("auto n = x.sym_size(0);", "symbol"), ("auto n = x.size(0);", ""),
+    ("at::cuda::CUDAGuard g(x.device());", "is_cuda"),
+    ("at::cuda::CUDAGuard g(x.get_device());", ""),  # -1 did nothing before, too
+    ("at::cuda::OptionalCUDAGuard g(at::device_of(x));", "is_cuda"),
+    ("at::DeviceGuard g(x.device());", ""), ("g<at::TensorAccessor<float, 2>>();", "")])
+def test_what_differs_is_of_the_construct(port, code, differs):
+    texts = [f.advice for f in port(body(code)).findings if f.kind == "differs"]
+    assert len(texts) == bool(differs) and differs in "".join(texts)
+
+
+@pytest.mark.parametrize("function, said", [
+    ("at::Tensor& f(at::Tensor& x)", "returns at::Tensor&: return at::Tensor"),
+    ("std::pair<at::Tensor, at::Tensor> f(at::Tensor x)", "return std::tuple<at::Ten"),
+    ("at::Tensor f(at::Tensor& x)", "")])
+def test_a_kernel_that_returns_what_cannot_be_boxed_is_named(port, function, said):
+    for kernel in ("&f", "f", "TORCH_FN(f)"):
+        found = port(f"{function};\nTORCH_LIBRARY_IMPL(a, CPU, m) {{\n"
+                     f'm.impl("f", {kernel});\n}}\n').findings
+        assert [f.line for f in found if f.kind == "yours"] == [3] * bool(said)
+        assert not said or any(said in f.advice for f in found)
+
+
+@pytest.mark.parametrize("rest, said", [
+    ("&f", ["def takes no kernel here"]), ("{at::Tag::pt2_compliant_tag}", []),
+    ("torch::dispatch(c10::kCPU, &f)", ["def takes no kernel here"])])
+def test_a_schema_and_more_in_def(port, rest, said):
+    found = port("TORCH_LIBRARY(a, m) {\n"
+                 f'm.def("f(Tensor x) -> Tensor", {rest});\n}}\n').findings
+    texts = [f.advice for f in found if f.kind in ("yours", "no counterpart")]
+    assert len(texts) >= len(said) and all(map(str.startswith, texts, said))
+    assert said or not texts
+
+
+def test_objects_of_python_are_named(port):
+    code = ("namespace py = pybind11;\npy::dict f(at::Tensor x) {\npy::dict d;\n"
+            'd["x"] = x;\nreturn d;\n}\nPYBIND11_MODULE(a, m) {\n'
+            'm.def("f", &f, py::arg("x"));\n}\n')
+    found = port(code).findings
+    assert {f.line for f in found if f.code == "py::dict"} == {2, 3}
+    without = code.replace("at::Tensor", "int")  # nothing of PyTorch's is converted
+    assert not [f for f in port(without).findings if f.code == "py::dict"]
+    assert not [f for f in found if f.code.startswith("py::arg")]
+
+
+@pytest.mark.parametrize("code, named", [
+    ("auto n2 = min(n - 1, n);", 0), ("auto y = min(x, out);", 1),
+    ("auto y = exp(x);", 1), ("auto y = exp(unknown);", 1),
+    ("double y = exp(2.0);", 0)])
+def test_functions_of_numbers_where_a_space_is_opened(port, code, named):
+    found = port("using namespace at;\n" + body(code)).findings
+    assert len([f for f in found if f.kind == "yours" and f.line == 3]) == named
+
+
 @pytest.mark.parametrize("line, code, text, left", [
     ("using at::kFloat;", "auto y = x.to(kFloat);", f"y = {T}to(x, {S}Float);", []),
     ("using at::Tensor;", "Tensor y = x;", f"using {T}Tensor;\nvoid f", []),
@@ -613,6 +678,30 @@ def test_a_draft_is_of_the_function_that_is_named(tmp_path, port):
     assert [(one.schema, *one.marks) for one in drafts] == [
         ("run(Tensor x) -> Tensor",),
         ("two(...) -> ...", "2 functions have the name two: which one is it?")]
+
+
+@pytest.mark.parametrize("code", [
+    "auto d = y.value_or(x); d.sqrt_();", "at::Tensor d; d = *y; d.sqrt_();",
+    "auto& d = y.value(); d.sqrt_();"])
+def test_a_draft_follows_another_name(tmp_path, port, code):
+    from torch_stable_abi.port import porting
+    file = tmp_path / "a.cpp"
+    file.write_text(
+        f"at::Tensor f(at::Tensor x, std::optional<at::Tensor> y) {{\n{code}"
+        'return x;\n}\nPYBIND11_MODULE(a, m) { m.def("f", &f); }\n')
+    assert porting.port([str(file)])[1][0].marks == ("y is written to: Tensor(a!)",)
+
+
+@pytest.mark.parametrize("returned, said", [
+    ("std::pair<at::Tensor, at::Tensor>", "make it std::tuple"),
+    ("at::Tensor&", "takes no reference"), ("at::Tensor", "")])
+def test_a_draft_says_what_cannot_be_returned(tmp_path, port, returned, said):
+    from torch_stable_abi.port import porting
+    file = tmp_path / "a.cpp"
+    file.write_text(f"{returned} f(at::Tensor x) {{ return g(x); }}\n"
+                    'PYBIND11_MODULE(a, m) { m.def("f", &f); }\n')
+    marks = porting.port([str(file)])[1][0].marks
+    assert len(marks) == bool(said) and said in "".join(marks)
 
 
 def test_a_draft_of_what_a_registry_has(tmp_path, port):

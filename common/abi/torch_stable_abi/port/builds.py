@@ -18,8 +18,8 @@ _PYTHON = (
     (r"-lc10\b|['\"]c10['\"]|['\"]torch_python['\"]|['\"]c10_cuda['\"]",
      "a library that a stable extension does not link"),
     (r"CXX11_ABI", "no longer of interest: no C++ type crosses"),
-    (r"[-+]?(cu|torch)\{", "one file per torch: a stable wheel fits every torch from "
-     "the target on"),
+    (r"[-+]?(cu|torch)\{|torch\.(__version__|version\.\w+)", "one file per torch: a "
+     "stable wheel fits every torch from the target on"),
     (r"install_requires|['\"]torch\s*[<=>~!]=?", "torch>=2.10, or the target that is "
      "reached; no upper bound"),
     (r"\bcustom_op\s*\(", "a layer above the op: it keeps the version counter, makes "
@@ -34,12 +34,13 @@ _PYTHON = (
 _CMAKE = (
     (r"find_package\s*\(\s*Torch", "brings libc10, libtorch_python and an RPATH: link "
      "libtorch and its include folder alone"),
-    (r"TORCH_LIBRARIES|TORCH_CXX_FLAGS|\bc10\b|torch_python|torch_cpu",
+    (r"TORCH_(LIBRARIES|CXX_FLAGS|INCLUDE_DIRS)|\bc10(_cuda)?\b|torch_(python|cpu|cuda)",
      "a stable library links libtorch alone"),
     (r"find_package\s*\(\s*(pybind11|Python3?)\b", "no Python in the library: one file "
      "for every Python"),
     (r"add_library|pybind11_add_module|Python_add_library", "compile with "
-     "-DTORCH_TARGET_VERSION=0x020a000000000000, device code as well"))
+     "-DTORCH_TARGET_VERSION=0x020a000000000000, device code as well, and -DUSE_CUDA "
+     "where it calls CUDA"))
 
 
 def read_build(path: Path) -> list[Finding]:

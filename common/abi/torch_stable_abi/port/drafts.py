@@ -164,7 +164,15 @@ def _find_writes(function: Function, tensors: set[str], functions: Functions,
     written: set[str] = set()
     doubtful: set[str] = set()
     source = function.source
+    others: dict[str, str] = {}  # {another name of a tensor: the parameter}
     for node in walk(function.body) if function.body else ():
+        if node.type in ("init_declarator", "assignment_expression"):
+            left = field(node, "declarator") or field(node, "left")
+            value = field(node, "value") or field(node, "right")
+            text = source.text_of(value) if value is not None else ""
+            same = re.fullmatch(r"\*?(\w+)(\.value(_or)?\(.*\))?", text, re.S)
+            if left is not None and same and same[1] in tensors:
+                others[source.text_of(left).lstrip("& ")] = same[1]
         called = field(node, "function") if node.type == "call_expression" else None
         if called is None:
             continue
@@ -177,6 +185,7 @@ def _find_writes(function: Function, tensors: set[str], functions: Functions,
                 doubtful |= {mine} if there[1] else set()
             continue
         name, called_as = source.text_of(receiver), join_name(source, method)
+        name = others.get(name, name)
         if name not in tensors:
             continue
         if re.fullmatch(r"\w*[a-z]_", called_as) and called_as != "requires_grad_":
@@ -280,9 +289,7 @@ def _draft_schema(name: str, target: str, function: Function,
         written = "&" in text and not re.match(r"\s*const\b|.*\bconst\s*&", text)
         schema, mark = _schema_type(source.text_of(type) if type else "", written,
                                     letter)
-        if mark:
-            marks.append(f"{called}: {mark}")
-        if mark := _widen(source.text_of(type) if type else ""):
+        if mark or (mark := _widen(source.text_of(type) if type else "")):
             marks.append(f"{called}: {mark}")
         parts.append(f"{schema} {called}" + (f"={_value(value)}" if value else ""))
     result = field(node, "type")
@@ -290,10 +297,19 @@ def _draft_schema(name: str, target: str, function: Function,
     returns, mark = _returns(returned)
     if mark:
         marks.append(mark)
-    if mark := _widen(returned):
+    if mark := _widen(returned) or _box(returned, function):
         marks.append(f"what it returns: {mark}")
     return Draft(name, f"{name}({', '.join(parts)}) -> {returns}", target,
                  tuple(marks))
+
+
+def _box(returned: str, function: Function) -> str:
+    """Return what must become of a type that TORCH_BOX does not return, or ""."""
+    around = function.declarator.parent
+    if around is not None and around.type == "reference_declarator":
+        return f"TORCH_BOX takes no reference: make it {returned}"
+    return "make it std::tuple; TORCH_BOX takes no std::pair" \
+        if re.match(r"std::pair\s*<", returned) else ""
 
 
 def _widen(text: str) -> str:

@@ -100,20 +100,33 @@ def needed_by(text: str, name: str) -> list[str]:
 
 
 def place(text: str, mark: str, bare: bool, name: str) -> str:
-    """Return the text with the includes that it lacks at the mark; without a mark,
-    behind its last include or at its head. Those of C++ come only to a file that is
-    `bare`: it had them from includes that went."""
+    """Return the text with the includes that it lacks at the first mark that is in no
+    #if, or in the fewest; without a mark, behind its last include or at its head. Those
+    of C++ come only to a file that is `bare`: it had them from includes that went."""
     wanted = [line for line in needed_by(text, name)
               if not re.search(rf"(?m)^\s*#\s*include\s*{re.escape(line[9:])}", text)]
     if not bare:
         wanted = [line for line in wanted if line.startswith("#include <torch/")]
     end = "\r\n" if "\r\n" in text else "\n"
     block = "".join(line + end for line in wanted)
-    if mark in text:
-        return text.replace(mark, block, 1)
+    marks = find_outermost(text, re.escape(mark))
+    if marks:
+        text = text[:marks[0][0]] + block + text[marks[0][1]:]
+        return text.replace(mark, "")
     if not block:
         return text
-    places = [m.end() for m in re.finditer(r"(?m)^\s*#\s*(include|pragma once)[^\n]*\n",
-                                           text)]
-    at = places[-1] if places else 0
+    places = find_outermost(text, r"(?m)^\s*#\s*(include|pragma once)[^\n]*\n")
+    at = places[-1][1] if places else 0
     return text[:at] + block + text[at:]
+
+
+def find_outermost(text: str, pattern: str) -> list[tuple[int, int]]:
+    """Return where a pattern matches within the fewest #if."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    depth = at = 0
+    for match in re.finditer(pattern, text):
+        for line in re.findall(r"(?m)^[ \t]*#[ \t]*(if|endif)", text[at:match.start()]):
+            depth += 1 if line == "if" else -1
+        at = match.start()
+        found.setdefault(depth, []).append(match.span())
+    return found[min(found)] if found else []

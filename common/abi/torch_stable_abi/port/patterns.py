@@ -66,10 +66,12 @@ class Match:
 
 class Pattern:
     """One pattern, and the text that replaces what it matches; None if a person must
-    write that."""
+    write that. What then differs is in the row, unless the pattern has its own."""
 
-    def __init__(self, row: dict, pattern: str, rewrite: str | None) -> None:
+    def __init__(self, row: dict, pattern: str, rewrite: str | None,
+                 differs: str | None = None) -> None:
         self.row = row
+        self.differs = row.get("differs", "") if differs is None else differs
         self.text = pattern
         self.rewrite = rewrite
         self.is_name = bool(re.fullmatch(r"[\w:]+", pattern))

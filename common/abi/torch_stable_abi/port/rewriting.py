@@ -57,6 +57,10 @@ _BARE_MACRO = re.compile(
     r"(LOG|VLOG|D?CHECK|DLOG)(_(IF|EQ|NE|LT|LE|GT|GE|NOTNULL|EVERY_N|FIRST_N|EVERY_MS))?|"
     r"TH(Assert\w*|Error|ArgCheck|C_\w+|C(uda)?[A-Z][a-z]\w*)|CAFFE_\w+|"
     r"CUDA_KERNEL_LOOP\w*|GET_BLOCKS")
+# Functions of C and CUDA for numbers, which are ops too.
+_OF_NUMBERS = set("""
+min max abs exp exp2 log log2 log10 sqrt rsqrt pow sin cos tan tanh floor ceil round
+trunc erf fmod ldexp isnan isinf""".split())
 _OF_COMPLEX = [f"std::{name}" for name in (
     "conj", "arg", "norm", "proj", "polar", "real", "imag")]
 _OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
@@ -181,6 +185,8 @@ class Rewriter:
         return self._emit_children(node)
 
     def _emit_code(self, node: Node) -> str:
+        if node.type == "call_expression":
+            self._look_at_returned(node)
         matches = [(pattern, match) for pattern in
                    self.table.find_patterns(self.source, node)
                    if (match := pattern.match(self.source, node, self.known))]
@@ -212,7 +218,8 @@ class Rewriter:
                        "Its declaration was not found", pattern.row)
             return self._emit_children(node)
         if pattern.rewrite is None:
-            self._leave(node, pattern.row)
+            if not self._has_schema(node):
+                self._leave(node, pattern.row)
             return self._emit_children(node)
         if self._is_own(pattern.rewrite):
             self._name(node, YOURS, _OWN_NAME, pattern.row)
@@ -226,7 +233,7 @@ class Rewriter:
             self._name(node, YOURS, f"{self.source.text_of(twice)} would be evaluated "
                        "twice: give it a name before", pattern.row)
             return self._emit_children(node)
-        self._name(node, DONE, "", pattern.row)
+        self._tell_done(node, pattern)
         for wrapper, advice in _BY_NAME.items():
             if re.search(wrapper, pattern.rewrite):
                 self._name(node, SLOWER, advice, pattern.row)
@@ -274,7 +281,7 @@ class Rewriter:
         if self._is_own(pattern.rewrite):
             self._name(node, YOURS, _OWN_NAME, pattern.row)
             return self._raw(node.start_byte, end) + self._emit_tail(node, end)
-        self._name(node, DONE, "", pattern.row)
+        self._tell_done(node, pattern)
         if name == "TORCH_LIBRARY_IMPL":
             self._look_at_key(node)
         return pattern.rewrite + self._emit_tail(node, end)
@@ -322,7 +329,7 @@ class Rewriter:
             return self.source.text_of(node)
         self.removed += 1
         self.findings.append(Finding(self.source.line_of(node), DONE, f"<{path}>"))
-        return _INCLUDES if self.removed == 1 else ""
+        return _INCLUDES
 
     def _emit_using(self, node: Node) -> bool:
         """Return whether a using line stays: not one of a name that is written out
@@ -339,7 +346,7 @@ class Rewriter:
         if pattern is None or pattern.rewrite is None or pattern.rewrite.endswith(
                 f"::{name.rpartition('::')[2]}"):
             return True
-        self._name(node, DONE, "", pattern.row)
+        self._tell_done(node, pattern)
         return False
 
     def _emit_macro(self, node: Node) -> str:
@@ -391,8 +398,8 @@ class Rewriter:
                               self.removed > 0 or self.known.brings_old_headers, name)
         if helpers:
             text = text.removesuffix(helpers)
-            ends = [m.end() for m in re.finditer(r"(?m)^\s*#\s*include[^\n]*\n", text)]
-            at = ends[-1] if ends else 0
+            places = includes.find_outermost(text, r"(?m)^\s*#\s*include[^\n]*\n")
+            at = places[-1][1] if places else 0
             text = text[:at] + helpers + text[at:]
         return text
 
@@ -405,21 +412,26 @@ class Rewriter:
               row: dict | None = None) -> None:
         code = " ".join(self.source.text_of(node).split())
         code = code if len(code) <= 60 else code[:57] + "..."
-        line = self.source.line_of(node)
-        self.findings.append(Finding(line, kind, code, row, advice))
-        if kind == DONE and row and "differs" in row:
-            self.findings.append(Finding(line, DIFFERS, code, row))
+        self.findings.append(
+            Finding(self.source.line_of(node), kind, code, row, advice))
+
+    def _tell_done(self, node: Node, pattern: Pattern) -> None:
+        self._name(node, DONE, "", pattern.row)
+        if pattern.differs:
+            self._name(node, DIFFERS, pattern.differs, pattern.row)
 
     def _look_at_name(self, node: Node, name: str) -> None:
         """Name what is of the old API and has no row."""
         short = normalize(name)
+        call = node.parent if node.parent is not None and \
+            node.parent.type == "call_expression" else None
         if self.source.opens_space and schemas_of(name) and \
-                name not in self.known.functions and node.parent is not None and \
-                node.parent.type == "call_expression":
+                name not in self.known.functions and call is not None and not (
+                    name in _OF_NUMBERS and not self._is_of_tensors(call)):
             short = f"at::{name}"
         if short.startswith("at::"):
-            if name in headers_of_names():
-                return  # such as c10::irange
+            if {name, name.rpartition("::")[0]} & headers_of_names().keys():
+                return  # such as c10::irange, or a value of at::Tag
             op = short.rpartition("::")[2]
             call = next((one for one in above(node) if one.type == "call_expression"),
                         None)
@@ -435,6 +447,9 @@ class Rewriter:
                 name not in self.known.macros and name != "TORCH_EXTENSION_NAME" and \
                 not self._is_said(node, name):
             self._name(node, YOURS, "no row of the table knows this macro")
+        elif re.match(r"(py|pybind11)::(?!module_?$)", name) and \
+                _is_beside_tensors(self.source, node):
+            self._name(node, YOURS, "", self.table.rows["pybind11"])
         elif name in _OF_COMPLEX and re.search(
                 rb"(?i)(?<!std::)complex", self.source.text):
             self._name(node, UNKNOWN, f"is it of a c10::complex? The header-only one "
@@ -443,6 +458,14 @@ class Rewriter:
                 name not in self.known.functions and not self._is_said(node, name):
             self._name(node, YOURS, "it came with a header of PyTorch's that is gone: "
                        "write your own")
+
+    def _is_of_tensors(self, call: Node) -> bool:
+        """Return whether an argument of a call is a tensor, or a variable that may be
+        one."""
+        arguments = field(call, "arguments")
+        return any(self.known.kind_of(one) == types.TENSOR or
+                   one.type == "identifier" and self.known.kind_of(one) is types.UNKNOWN
+                   for one in (arguments.named_children if arguments else []))
 
     def _is_said(self, node: Node, name: str) -> bool:
         """Return whether a row has named the call that begins with this name."""
@@ -532,6 +555,21 @@ class Rewriter:
         return "HeaderOnlyArrayRef" if re.fullmatch(r"(Sym)?(Int)?ArrayRef", own) and \
             method not in _OF_ARRAYS else ""
 
+    def _has_schema(self, node: Node) -> bool:
+        """Return whether this is m.def of a whole schema and something more. A function
+        is named; tags may stay."""
+        arguments = field(node, "arguments")
+        given = arguments.named_children if arguments else []
+        if len(given) != 2 or "->" not in self.source.text_of(given[0]) or \
+                not self.source.text_of(node).partition("(")[0].endswith("def"):
+            return False
+        if given[1].type != "initializer_list":
+            self._name(node, YOURS, "def takes no kernel here: m.impl of the name in a "
+                       "block for CompositeImplicitAutograd, which def meant, or for "
+                       "each device")
+        self._look_at_schema(node)
+        return True
+
     def _look_at_schema(self, node: Node) -> None:
         """Name what m.def says of types that have no form in a slot."""
         arguments = field(node, "arguments")
@@ -553,9 +591,21 @@ class Rewriter:
         if len(given) == 2 and given[0].type == "string_literal" and \
                 given[1].type in ("lambda_expression", "cast_expression",
                                   "call_expression") and not re.search(
-                    r"BOX|Fallthrough", self.source.text_of(given[1])):
+                    r"BOX|Fallthrough|TORCH_FN", self.source.text_of(given[1])):
             self._name(node, YOURS, "TORCH_BOX wants a function by its name: give the "
                        "lambda or the overload one")
+
+    def _look_at_returned(self, node: Node) -> None:
+        """Name m.impl of a function that returns what TORCH_BOX does not take."""
+        called = re.match(r"\w+(\.|->)impl\s*\([^,]*,\s*(?:\w+\()?&?\s*(?:\w+::)*(\w+)"
+                          r"\s*\)", self.source.text_of(node))
+        returned = self.known.returns.get(called[2], "") if called else ""
+        wanted = returned.rstrip("&").removeprefix("const ") if returned.endswith("&") \
+            else returned.replace("pair", "tuple", 1) \
+            if re.match(r"std::pair\s*<", returned) else ""
+        if wanted:
+            self._name(node, YOURS, f"TORCH_BOX takes no function that returns "
+                       f"{returned}: return {wanted}")
 
     def _look_at_key(self, node: Node) -> None:
         """Name a block of kernels for a key that PyTorch's own code is for."""
@@ -664,6 +714,15 @@ def _is_used_signed(node: Node) -> bool:
         parent is not None and parent.type == "init_declarator" and \
         parent.parent is not None and \
         re.match(rb"(const\s+)?auto\b", parent.parent.text or b"") is not None
+
+
+def _is_beside_tensors(source: Source, node: Node) -> bool:
+    """Return whether a node is in a function that speaks of tensors, and that is no
+    PYBIND11_MODULE."""
+    whole = [source.text_of(one) for one in above(node)
+             if one.type == "function_definition"]
+    return bool(whole) and not whole[-1].startswith("PYBIND11_MODULE") and \
+        bool(re.search(r"\b(at|torch)::\w|\bTensor\b", whole[-1]))
 
 
 def _is_declared_here(node: Node) -> bool:

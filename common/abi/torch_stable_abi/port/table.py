@@ -21,7 +21,7 @@ class Table:
         for row in rows:
             for pair in row.get("port", []):
                 for text in expand(pair[0]):
-                    self._add(Pattern(row, text, pair[1] if len(pair) > 1 else None))
+                    self._add(Pattern(row, text, *(pair[1:] or [None])))
             self.dispatches = row if "dispatch" in row else self.dispatches
 
     def _add(self, pattern: Pattern) -> None:

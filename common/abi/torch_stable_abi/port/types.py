@@ -147,6 +147,7 @@ class Types:
             rb"namespace\s+at\b", source.text)) or any(one.bare for one in included)
         self.scopes: dict[int, dict[str, Variable]] = {}
         self.functions: dict[str, Kind] = {}
+        self.returns: dict[str, str] = {}  # {function: its type}, with "&" if it is so
         self.fields: dict[str, Variable] = {}  # of any class
         self.classes: dict[str, dict[str, Variable]] = {}  # their fields
         self.derived: set[str] = set()  # classes that have a base
@@ -164,6 +165,7 @@ class Types:
             r"(?m)^\s*#\s*include\s*[<\"]([^>\"]+)", text)))
         for other in included:
             self.functions |= other.functions
+            self.returns |= other.returns
             self.fields |= other.fields
             self.classes |= other.classes
             self.derived |= other.derived
@@ -324,9 +326,10 @@ class Types:
 
     def _declare_function(self, node: Node, declarator: Node | None) -> None:
         type = field(node, "type")
-        pointer = False
+        pointer = reference = False
         while declarator is not None and declarator.type != "function_declarator":
             pointer = pointer or declarator.type == "pointer_declarator"
+            reference = reference or declarator.type == "reference_declarator"
             declarator = next((c for c in declarator.named_children
                                if c.type.endswith("declarator")), None)
         if type is None or declarator is None:
@@ -337,6 +340,7 @@ class Types:
             last = join_name(self.source, name).rpartition("::")[2]
             known = self.functions.get(last, kind)
             self.functions[last] = kind if known == kind else UNKNOWN
+            self.returns[last] = self.source.text_of(type) + "&" * reference
 
     def _declare_loop(self, node: Node) -> None:
         type, right = field(node, "type"), field(node, "right")
