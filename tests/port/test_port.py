@@ -377,6 +377,18 @@ def test_what_would_not_compile_or_be_the_same_is_named(port, code, said):
                for f in done.findings), done.findings
 
 
+def test_a_source_that_lives_by_an_old_header_of_another(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.h").write_text("#include <ATen/ATen.h>\nvoid f(int64_t n);\n")
+    (tmp_path / "b.h").write_text("#include <cstdint>\nvoid f(int64_t n);\n")
+    for header, wanted in (("a.h", '#include "a.h"\n#include <memory>\n'),
+                           ("b.h", '#include "b.h"\n')):
+        file = tmp_path / "a.cpp"
+        file.write_text(f'#include "{header}"\nstd::unique_ptr<int> n;\n')
+        files, _ = porting.port([str(file)])
+        assert files[0].new == wanted + "std::unique_ptr<int> n;\n"
+
+
 def test_new_lines_stand_in_no_if(port):
     """Neither the includes nor a helper may go where an #if takes them away."""
     inside = "#ifdef USE_ROCM\n#include <ATen/hip/HIPContext.h>\n#endif\n"
@@ -440,6 +452,19 @@ def test_objects_of_python_are_named(port):
 def test_functions_of_numbers_where_a_space_is_opened(port, code, named):
     found = port("using namespace at;\n" + body(code)).findings
     assert len([f for f in found if f.kind == "yours" and f.line == 3]) == named
+
+
+@pytest.mark.parametrize("code, named", [
+    ("auto y = relu(x);", 1), ("auto y = matmul(x, out);", 1),
+    ("auto m = max(n, n);", 0), ("auto s = toString(x.scalar_type());", 0),
+    ("CHECK(isFloatingType(x.scalar_type()));", 1), ("auto y = mine(x);", 0)])
+def test_a_function_that_is_found_by_its_argument_is_named(port, code, named):
+    found = [f for f in port(body(code)).findings if f.kind == "yours"
+             and f.code != "CHECK"]
+    assert [f.line for f in found] == [2] * named
+    if "relu" in code:  # the user's own comes first
+        own = "at::Tensor relu(at::Tensor x);\n"
+        assert not [f for f in port(own + body(code)).findings if f.kind == "yours"]
 
 
 @pytest.mark.parametrize("line, code, text, left", [

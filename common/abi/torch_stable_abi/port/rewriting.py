@@ -131,7 +131,9 @@ class Rewriter:
         self._name_unread()
         text = self._raw(0, root.start_byte) + self._emit(root) + \
             self._raw(root.end_byte, size)
-        return text if text == self._raw(0, size) else self._finish(text)
+        # One that changes nowhere may lose the includes that an old header brought.
+        same = text == self._raw(0, size) and not self.known.brings_old_headers
+        return text if same else self._finish(text)
 
     def _name_unread(self) -> None:
         for begin, end in self.source.unread:
@@ -429,17 +431,20 @@ class Rewriter:
                 name not in self.known.functions and call is not None and not (
                     name in _OF_NUMBERS and not self._is_of_tensors(call)):
             short = f"at::{name}"
-        if short.startswith("at::"):
+        if self._is_found_by_argument(name, call):
+            found = self.table.find_name(f"at::{name}")
+            self._name(call or node, YOURS, describe_op(
+                name, *self.known.describe_arguments(_arguments_of(call))) or
+                f"found by its argument: at::{name}", found.row if found else None)
+        elif short.startswith("at::"):
             if {name, name.rpartition("::")[0]} & headers_of_names().keys():
                 return  # such as c10::irange, or a value of at::Tag
             op = short.rpartition("::")[2]
             call = next((one for one in above(node) if one.type == "call_expression"),
                         None)
-            arguments = call and field(call, "arguments")
             base = op.removesuffix("_out")
             self._name(node, YOURS, describe_op(
-                op, *self.known.describe_arguments(
-                    arguments.named_children if arguments else [])) or (
+                op, *self.known.describe_arguments(_arguments_of(call))) or (
                 f"aten::{base}.out by name: `schemas --print aten::{base}.out` shows "
                 "the call" if base != op and schemas_of(base) else
                 "no row of the table knows it"))
@@ -462,10 +467,23 @@ class Rewriter:
     def _is_of_tensors(self, call: Node) -> bool:
         """Return whether an argument of a call is a tensor, or a variable that may be
         one."""
-        arguments = field(call, "arguments")
         return any(self.known.kind_of(one) == types.TENSOR or
                    one.type == "identifier" and self.known.kind_of(one) is types.UNKNOWN
-                   for one in (arguments.named_children if arguments else []))
+                   for one in _arguments_of(call))
+
+    def _is_found_by_argument(self, name: str, call: Node | None) -> bool:
+        """Return whether a bare function is PyTorch's, since C++ looks for it where the
+        type of an argument is from."""
+        if "::" in name or self.source.opens_space or call is None or \
+                name in self.known.functions or name in self.known.macros:
+            return False
+        found = self.table.find_name(f"at::{name}")
+        if not schemas_of(name) and (found is None or (found.rewrite or "").endswith(
+                f"::{name}")):  # the new one is found as well
+            return False
+        return any(self.known.kind_of(one) == types.TENSOR or re.search(
+            r"\.(scalar_type|dtype|device|options)\(\)$", self.source.text_of(one))
+            for one in _arguments_of(call))
 
     def _is_said(self, node: Node, name: str) -> bool:
         """Return whether a row has named the call that begins with this name."""
@@ -714,6 +732,11 @@ def _is_used_signed(node: Node) -> bool:
         parent is not None and parent.type == "init_declarator" and \
         parent.parent is not None and \
         re.match(rb"(const\s+)?auto\b", parent.parent.text or b"") is not None
+
+
+def _arguments_of(call: Node | None) -> list[Node]:
+    arguments = field(call, "arguments") if call is not None else None
+    return arguments.named_children if arguments is not None else []
 
 
 def _is_beside_tensors(source: Source, node: Node) -> bool:
