@@ -534,9 +534,13 @@ def test_a_tensor_that_is_const_where_it_stands_is_named(port, code, named):
     ("g(xs.slice(0, 1));", "xs.slice(0, 1)"), ("g(xs.vec());", "xs.vec()"),
     ("g(sizes.drop_front(1));", "sizes.drop_front(1)"), ('LOG(INFO) << 1;', "LOG"),
     ("THCudaCheck(cudaGetLastError());", "THCudaCheck"),
-    ("CHECK_EQ(1, 1);", "CHECK_EQ"), ('auto y = x.to("cuda");', 'x.to("cuda")')])
+    ("CHECK_EQ(1, 1);", "CHECK_EQ"), ("g(WARP_SHFL(1, 0));", "WARP_SHFL"),
+    ("s << sizes;", "sizes"), ("g(nested[0][0].options());", "nested[0][0].options()"),
+    ("g(nested[0].slice(0, 1));", "nested[0].slice(0, 1)"),
+    ('auto y = x.to("cuda");', 'x.to("cuda")')])
 def test_what_went_with_the_old_headers_is_named(port, code, what):
-    parameters = "at::Tensor x, at::TensorList xs, at::IntArrayRef sizes"
+    parameters = ("at::Tensor x, at::TensorList xs, at::IntArrayRef sizes, "
+                  "std::vector<std::vector<at::Tensor>> nested")
     findings = port(body(code, parameters)).findings
     assert [f.code for f in findings if f.kind == "yours"] == [what]
     if what.isupper():  # unless it is the user's own

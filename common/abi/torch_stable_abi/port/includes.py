@@ -55,6 +55,9 @@ STANDARD = {
     "utility": r"std::(move|pair|forward|swap|make_pair|exchange)\b",
     "variant": r"std::(variant|visit|monostate)\b",
     "vector": r"std::vector\b",
+    "cublas_v2.h": r"\bcublas[A-Z]\w*|\bCUBLAS_\w+",
+    "cusolverDn.h": r"\bcusolver(Dn|Status)\w*|\bCUSOLVER_\w+",
+    "cusparse.h": r"\bcusparse[A-Z]\w*|\bCUSPARSE_\w+",
     "cuda_runtime.h":
         r"\bcuda(Stream_t|Error_t|Get\w+|Memcpy\w*|Memset\w*|Func\w+|"
         r"Launch\w+|Device\w+|Occupancy\w+|Event\w+)\b",

@@ -48,6 +48,7 @@ select record_stream alias split equal round count""".split())
 # Methods of the lists that an ArrayRef becomes.
 _OF_ARRAYS = set("""
 begin end cbegin cend rbegin rend empty data size front back slice vec at""".split())
+_ARRAY = re.compile(r"(Sym)?(Int)?ArrayRef")
 _OF_VECTORS = set("""
 assign at back begin capacity cbegin cend clear crbegin crend data emplace emplace_back
 empty end erase front insert max_size pop_back push_back rbegin rend reserve resize
@@ -56,13 +57,18 @@ shrink_to_fit size swap""".split())
 _BARE_MACRO = re.compile(
     r"(LOG|VLOG|D?CHECK|DLOG)(_(IF|EQ|NE|LT|LE|GT|GE|NOTNULL|EVERY_N|FIRST_N|EVERY_MS))?|"
     r"TH(Assert\w*|Error|ArgCheck|C_\w+|C(uda)?[A-Z][a-z]\w*)|CAFFE_\w+|"
-    r"CUDA_KERNEL_LOOP\w*|GET_BLOCKS")
+    r"CUDA_KERNEL_LOOP\w*|GET_BLOCKS|WARP_(SHFL(_DOWN|_UP|_XOR)?|BALLOT|SYNC)|"
+    r"(END_)?HANDLE_TH_ERRORS\w*|(DECLARE|DEFINE|REGISTER(_[A-Z0-9]+)?)_DISPATCH")
 # Functions of C and CUDA for numbers, which are ops too.
 _OF_NUMBERS = set("""
 min max abs exp exp2 log log2 log10 sqrt rsqrt pow sin cos tan tanh floor ceil round
 trunc erf fmod ldexp isnan isinf""".split())
 _OF_COMPLEX = [f"std::{name}" for name in (
     "conj", "arg", "norm", "proj", "polar", "real", "imag")]
+# Methods of a tensor that are no ops, and that other classes hardly have.
+_OF_TENSORS = set("""
+options itemsize nbytes toType unsafeGetTensorImpl is_quantized is_sparse key_set
+requires_grad packed_accessor""".split())
 _OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
 # Methods of a tensor whose results a check prints in ATen, and none prints here.
 _NOT_PRINTED = {
@@ -506,6 +512,8 @@ class Rewriter:
             self._name(node, YOURS, _NOT_PRINTED[method])
         elif self.known.kind_of(node) == types.TENSOR:
             self._name(node, YOURS, "a stable tensor does not print")
+        elif _ARRAY.fullmatch(self.known.class_of(node)):
+            self._name(node, YOURS, "", self.table.rows["sizes in a message"])
 
     def _look_for_methods(self, node: Node) -> None:
         """Name the methods and operators of tensors that no row has taken."""
@@ -558,8 +566,8 @@ class Rewriter:
                                                kind):
             self._name(node, YOURS, f"a {lacks} has no {method}()")
         elif (kind is types.UNKNOWN or self.known.is_unread(
-                field(function, "argument"))) and method not in _COMMON and \
-                any("(Tensor" in schema for schema in schemas) and \
+                field(function, "argument"))) and method not in _COMMON and (
+                method in _OF_TENSORS or any("(Tensor" in one for one in schemas)) and \
                 method not in stable_methods() and method not in self.known.functions:
             self._name(node, UNKNOWN, "is this a method of a tensor? The type was not "
                        "found")
@@ -570,7 +578,7 @@ class Rewriter:
         own = self.known.class_of(receiver)
         if kind == types.TENSORS:
             return "" if own == "List" or method in _OF_VECTORS else "std::vector"
-        return "HeaderOnlyArrayRef" if re.fullmatch(r"(Sym)?(Int)?ArrayRef", own) and \
+        return "HeaderOnlyArrayRef" if _ARRAY.fullmatch(own) and \
             method not in _OF_ARRAYS else ""
 
     def _has_schema(self, node: Node) -> bool:

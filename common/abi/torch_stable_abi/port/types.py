@@ -18,9 +18,9 @@ from torch_stable_abi.port.syntax import (
 )
 from torch_stable_abi.schemas.schema import read
 
-TENSOR, TENSORS, OPTIONAL, OPTIONS, TUPLE, STREAM, LISTED, NUMBER, OTHER = (
-    "tensor", "tensors", "optional tensor", "options", "tuple of tensors", "stream",
-    "values in braces", "number", "other")
+TENSOR, TENSORS, NESTED, OPTIONAL, OPTIONS, TUPLE, STREAM, LISTED, NUMBER, OTHER = (
+    "tensor", "tensors", "lists of tensors", "optional tensor", "options",
+    "tuple of tensors", "stream", "values in braces", "number", "other")
 UNKNOWN = None
 Kind = str | None
 
@@ -36,6 +36,7 @@ _SHAPES = (
     (TENSORS, rf"(?:(?:std|c10|at|torch)::)?(?:vector|array|ArrayRef|List|deque)"
               rf"<{_TENSOR}(?:,\w+)?>|(?:at::|torch::)?(?:TensorList|ITensorListRef)"
               r"|(?:torch::autograd::)?(?:variable_list|tensor_list)"),
+    (NESTED, rf"std::vector<std::vector<{_TENSOR}>>"),
     (OPTIONS, r"(?:(?:at|torch|c10)::)?TensorOptions"),
     (STREAM, r"(?:(?:at|c10)::cuda::)?CUDAStream"),
     (TUPLE, rf"std::(?:tuple|pair)<{_TENSOR}(?:,{_TENSOR})*>"))
@@ -51,7 +52,9 @@ GenericPackedTensorAccessor Generator Scalar Storage IValue Stack Dict List""".s
 # Methods of what holds tensors, and what they return.
 _OF_HOLDERS = {(OPTIONAL, "value"): TENSOR, (OPTIONAL, "value_or"): TENSOR,
                (TENSORS, "front"): TENSOR, (TENSORS, "back"): TENSOR,
-               (TENSORS, "at"): TENSOR, (TENSORS, "get"): TENSOR}
+               (TENSORS, "at"): TENSOR, (TENSORS, "get"): TENSOR,
+               **dict.fromkeys(((NESTED, name) for name in ("front", "back", "at")),
+                               TENSORS)}
 
 
 def read_type(text: str, bare: bool = False) -> Kind:
@@ -348,8 +351,8 @@ class Types:
         if type is None or right is None or declarator is None:
             return
         kind = self.read_type(type)
-        if kind is UNKNOWN and self.kind_of(right) == TENSORS:
-            kind = TENSOR
+        if kind is UNKNOWN:
+            kind = {TENSORS: TENSOR, NESTED: TENSORS}.get(self.kind_of(right) or "")
         names = [c for c in walk(declarator) if c.type == "identifier"]
         scope = self.scopes.setdefault(node.id, {})
         is_const = "const" in self.source.text_of(node).split(":")[0] or \
@@ -504,7 +507,7 @@ class Types:
     def _kind_of_subscript_expression(self, node: Node) -> Kind:
         kind = self.kind_of(field(node, "argument"))
         return TENSOR if kind in (TENSOR, TENSORS) else \
-            OTHER if kind == OTHER else UNKNOWN
+            TENSORS if kind == NESTED else OTHER if kind == OTHER else UNKNOWN
 
     def _kind_of_field_expression(self, node: Node) -> Kind:
         return self._find_member(node).kind
