@@ -377,6 +377,28 @@ def test_what_would_not_compile_or_be_the_same_is_named(port, code, said):
                for f in done.findings), done.findings
 
 
+def test_an_include_that_an_option_of_the_compiler_finds(tmp_path, port):
+    """Only the folder that is named has it, at another place."""
+    from torch_stable_abi.port import porting
+    file, header = tmp_path / "cpu/a.cpp", tmp_path / "common/own.hpp"
+    for path in (file, header):
+        path.parent.mkdir()
+    header.write_text("#include <ATen/ATen.h>\nusing namespace at;\n")
+    file.write_text('#include "own.hpp"\nvoid f(Tensor x) {}\n')
+    ported = {one.path.name: one for one in porting.port([str(tmp_path)])[0]}
+    assert "void f(torch::stable::Tensor x) {}" in ported["a.cpp"].new
+    alone, = porting.port([str(file)])[0]  # nothing says what Tensor is
+    assert alone.new == alone.old
+    assert [(f.line, f.kind) for f in alone.findings] == [(2, "unknown")]
+
+
+@pytest.mark.parametrize("code, named", [
+    ("#include <THC/THCAtomics.cuh>\n", 1), ("#include <cuda_fp16.h>\n", 0)])
+def test_additions_that_were_pytorchs_are_named(port, code, named):
+    code += "template <class T> __global__ void f(T* x) { atomicAdd(x, T(1)); }\n"
+    assert len([f for f in port(code).findings if f.kind == "yours"]) == named
+
+
 def test_a_source_that_lives_by_an_old_header_of_another(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "a.h").write_text("#include <ATen/ATen.h>\nvoid f(int64_t n);\n")
@@ -457,7 +479,8 @@ def test_functions_of_numbers_where_a_space_is_opened(port, code, named):
 @pytest.mark.parametrize("code, named", [
     ("auto y = relu(x);", 1), ("auto y = matmul(x, out);", 1),
     ("auto m = max(n, n);", 0), ("auto s = toString(x.scalar_type());", 0),
-    ("CHECK(isFloatingType(x.scalar_type()));", 1), ("auto y = mine(x);", 0)])
+    ("CHECK(isFloatingType(x.scalar_type()));", 1),
+    ("g(DeviceTypeName(x.device().type()));", 1), ("auto y = mine(x);", 0)])
 def test_a_function_that_is_found_by_its_argument_is_named(port, code, named):
     found = [f for f in port(body(code)).findings if f.kind == "yours"
              and f.code != "CHECK"]

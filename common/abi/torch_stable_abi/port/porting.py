@@ -17,8 +17,7 @@ DEEPEST = 8_000  # calls: some hundred levels of a source
 def port(given: list[str]) -> tuple[list[Ported], list[Draft]]:
     """Return the files with what becomes of them, and drafts of registrations."""
     folders = [Path(name).resolve() for name in given if Path(name).is_dir()]
-    reader = Reader([*folders, *(parent for folder in folders
-                                 for parent in list(folder.parents)[:3])])
+    reader = Reader(folders)
     files, sources = [], []
     sys.setrecursionlimit(DEEPEST)
     for path in list_sources(given):

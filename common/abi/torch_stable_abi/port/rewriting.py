@@ -63,6 +63,10 @@ _BARE_MACRO = re.compile(
 _OF_NUMBERS = set("""
 min max abs exp exp2 log log2 log10 sqrt rsqrt pow sin cos tan tanh floor ceil round
 trunc erf fmod ldexp isnan isinf""".split())
+# Functions of c10, which C++ finds by their arguments.
+_OF_C10 = set("""
+DeviceTypeName typeMetaToScalarType scalarTypeToTypeMeta promoteTypes canCast
+get_privateuse1_backend toUnderlying toRealValueType toComplexType""".split())
 _OF_COMPLEX = [f"std::{name}" for name in (
     "conj", "arg", "norm", "proj", "polar", "real", "imag")]
 # Methods of a tensor that are no ops, and that other classes hardly have.
@@ -461,6 +465,16 @@ class Rewriter:
         elif re.match(r"(py|pybind11)::(?!module_?$)", name) and \
                 _is_beside_tensors(self.source, node):
             self._name(node, YOURS, "", self.table.rows["pybind11"])
+        elif name == "Tensor" and node.type == "type_identifier" and \
+                node.parent is not None and node.parent.type != "template_type" and \
+                not self.known.bare and self.known.is_unknown_type(name) and \
+                not re.search(rb"\bcu(te|tlass)\b", self.source.text):
+            self._name(node, UNKNOWN, "is it at::Tensor? No header that was found says "
+                       "so: name the folder of the one that does as well")
+        elif name == "atomicAdd" and re.search(
+                rb"THCAtomics\.cuh|cuda/Atomic\.cuh", self.source.text):
+            self._name(node, YOURS, "of a Half or a BFloat16 it was PyTorch's",
+                       self.table.rows["atomics"])
         elif name in _OF_COMPLEX and re.search(
                 rb"(?i)(?<!std::)complex", self.source.text):
             self._name(node, UNKNOWN, f"is it of a c10::complex? The header-only one "
@@ -484,11 +498,11 @@ class Rewriter:
                 name in self.known.functions or name in self.known.macros:
             return False
         found = self.table.find_name(f"at::{name}")
-        if not schemas_of(name) and (found is None or (found.rewrite or "").endswith(
-                f"::{name}")):  # the new one is found as well
-            return False
+        if name not in _OF_C10 and not schemas_of(name) and (
+                found is None or (found.rewrite or "").endswith(f"::{name}")):
+            return False  # none, or the new one is found as well
         return any(self.known.kind_of(one) == types.TENSOR or re.search(
-            r"\.(scalar_type|dtype|device|options)\(\)$", self.source.text_of(one))
+            r"\.(scalar_type|dtype|device|options|type)\(\)$", self.source.text_of(one))
             for one in _arguments_of(call))
 
     def _is_said(self, node: Node, name: str) -> bool:

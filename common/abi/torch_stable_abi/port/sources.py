@@ -34,9 +34,13 @@ def is_source(path: Path) -> bool:
 class Reader:
     """Reads sources, and the types that they declare, once each."""
 
-    def __init__(self, roots: list[Path]) -> None:
-        self.roots = roots
+    def __init__(self, folders: list[Path]) -> None:
+        """Look for what is included in the folders that were named, and beside them."""
+        self.folders = folders
+        self.roots = [*folders, *(parent for folder in folders
+                                  for parent in list(folder.parents)[:3])]
         self.known: dict[Path, tuple[Source, Types]] = {}
+        self.names: dict[str, list[Path]] | None = None  # of all in the folders
 
     def read(self, path: Path) -> tuple[Source, Types]:
         path = path.resolve()
@@ -61,10 +65,21 @@ class Reader:
                 name = source.text_of(node).partition("include")[2].strip()
                 if not name.startswith('"'):
                     continue
-                for folder in (source.path.parent, *self.roots):
-                    path = folder / name.strip('"').split('"')[0]
-                    if path.is_file() and is_source(path) and \
-                            path.stat().st_size <= LARGEST:
-                        found.append(path)
-                        break
+                name = name.strip('"').split('"')[0]
+                places = [folder / name for folder in (source.path.parent, *self.roots)
+                          if (folder / name).is_file()] or self._find(name)
+                if places and is_source(places[0]) and \
+                        places[0].stat().st_size <= LARGEST:
+                    found.append(places[0])
         return found
+
+    def _find(self, name: str) -> list[Path]:
+        """Return the file in the folders whose path ends so, if it is one: an option of
+        the compiler says where it is."""
+        if self.names is None:
+            self.names = {}
+            for path in list_sources([str(folder) for folder in self.folders]):
+                self.names.setdefault(path.name, []).append(path)
+        found = [path for path in self.names.get(name.rpartition("/")[2], ())
+                 if f"/{path.as_posix()}".endswith(f"/{name}")]
+        return found if len(found) == 1 else []

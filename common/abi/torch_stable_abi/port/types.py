@@ -417,6 +417,11 @@ class Types:
     def class_of(self, node: Node | None) -> str:
         return self._variable_of(node).of_class if node is not None else ""
 
+    def is_unknown_type(self, name: str) -> bool:
+        """Return whether nothing that was read says what the name of a type means."""
+        return name not in {*self.aliases, *self.classes, *self.declared,
+                            *self.source.used}
+
     def is_unread(self, node: Node | None) -> bool:
         """Return whether this is a variable of a class that no source here declares,
         and that is none of the standard library's."""
