@@ -399,6 +399,14 @@ def test_additions_that_were_pytorchs_are_named(port, code, named):
     assert len([f for f in port(code).findings if f.kind == "yours"]) == named
 
 
+def test_additions_that_an_include_brings(tmp_path, port):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cuh").write_text("#include <ATen/cuda/Atomic.cuh>\n")
+    file = tmp_path / "a.cu"
+    file.write_text('#include "a.cuh"\n__device__ void f(T* x) { atomicAdd(x, *x); }\n')
+    assert [f.kind for f in porting.port([str(file)])[0][0].findings] == ["yours"]
+
+
 def test_a_source_that_lives_by_an_old_header_of_another(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "a.h").write_text("#include <ATen/ATen.h>\nvoid f(int64_t n);\n")

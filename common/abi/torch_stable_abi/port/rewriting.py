@@ -471,8 +471,7 @@ class Rewriter:
                 not re.search(rb"\bcu(te|tlass)\b", self.source.text):
             self._name(node, UNKNOWN, "is it at::Tensor? No header that was found says "
                        "so: name the folder of the one that does as well")
-        elif name == "atomicAdd" and re.search(
-                rb"THCAtomics\.cuh|cuda/Atomic\.cuh", self.source.text):
+        elif name == "atomicAdd" and self.known.brings_atomics:
             self._name(node, YOURS, "of a Half or a BFloat16 it was PyTorch's",
                        self.table.rows["atomics"])
         elif name in _OF_COMPLEX and re.search(

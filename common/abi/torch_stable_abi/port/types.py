@@ -166,7 +166,9 @@ class Types:
         self.macros = set(re.findall(r"(?m)^\s*#\s*define\s+(\w+)", text))
         self.brings_old_headers: bool = any(map(OLD_HEADER.match, re.findall(
             r"(?m)^\s*#\s*include\s*[<\"]([^>\"]+)", text)))
+        self.brings_atomics = bool(re.search(r"(THCAtomics|cuda/Atomic)\.cuh", text))
         for other in included:
+            self.brings_atomics |= other.brings_atomics
             self.functions |= other.functions
             self.returns |= other.returns
             self.fields |= other.fields
