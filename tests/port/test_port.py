@@ -399,6 +399,11 @@ def test_additions_that_were_pytorchs_are_named(port, code, named):
     assert len([f for f in port(code).findings if f.kind == "yours"]) == named
 
 
+def test_the_stream_of_a_macro_is_named(port):
+    found = port("#define LAUNCH(s) k<<<1, 1, 0, s.stream()>>>(n)\n").findings
+    assert [(f.line, f.kind, f.code) for f in found] == [(1, "unknown", "s.stream()")]
+
+
 def test_additions_that_an_include_brings(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "a.cuh").write_text("#include <ATen/cuda/Atomic.cuh>\n")

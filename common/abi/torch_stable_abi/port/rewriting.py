@@ -69,9 +69,9 @@ DeviceTypeName typeMetaToScalarType scalarTypeToTypeMeta promoteTypes canCast
 get_privateuse1_backend toUnderlying toRealValueType toComplexType""".split())
 _OF_COMPLEX = [f"std::{name}" for name in (
     "conj", "arg", "norm", "proj", "polar", "real", "imag")]
-# Methods of a tensor that are no ops, and that other classes hardly have.
+# Methods of a tensor or a stream that are no ops, and that other classes hardly have.
 _OF_TENSORS = set("""
-options itemsize nbytes toType unsafeGetTensorImpl is_quantized is_sparse key_set
+stream options itemsize nbytes toType unsafeGetTensorImpl is_quantized is_sparse key_set
 requires_grad packed_accessor""".split())
 _OF_GUARDS = ("set_device", "reset_device", "original_device", "current_device")
 # Methods of a tensor whose results a check prints in ATen, and none prints here.
@@ -582,8 +582,9 @@ class Rewriter:
                 field(function, "argument"))) and method not in _COMMON and (
                 method in _OF_TENSORS or any("(Tensor" in one for one in schemas)) and \
                 method not in stable_methods() and method not in self.known.functions:
-            self._name(node, UNKNOWN, "is this a method of a tensor? The type was not "
-                       "found")
+            self._name(node, UNKNOWN, "is this a method of a "
+                       f"{'CUDAStream' if method == 'stream' else 'tensor'}? The type "
+                       "was not found")
 
     def _find_class_without(self, method: str, receiver: Node | None,
                             kind: types.Kind) -> str:
