@@ -399,9 +399,13 @@ def test_additions_that_were_pytorchs_are_named(port, code, named):
     assert len([f for f in port(code).findings if f.kind == "yours"]) == named
 
 
-def test_the_stream_of_a_macro_is_named(port):
-    found = port("#define LAUNCH(s) k<<<1, 1, 0, s.stream()>>>(n)\n").findings
-    assert [(f.line, f.kind, f.code) for f in found] == [(1, "unknown", "s.stream()")]
+@pytest.mark.parametrize("body, code", [
+    ("k<<<1, 1, 0, x.stream()>>>(n)", "x.stream()"),
+    ("do { if (!x.type().is_cuda()) exit(1); } while (0)", "x.type().is_cuda()"),
+    ("if (x.type().is_sparse()) exit(1)", "x.type().is_sparse()")])
+def test_the_method_of_a_macros_parameter_is_named(port, body, code):
+    found = port(f"#define CHECK_IT(x) {body}\n").findings
+    assert [(f.line, f.kind, f.code) for f in found] == [(1, "unknown", code)]
 
 
 def test_additions_that_an_include_brings(tmp_path, port):
