@@ -10,8 +10,8 @@ from tree_sitter import Node
 
 from torch_stable_abi.port import includes, syntax
 from torch_stable_abi.port.drafts import Draft
+from torch_stable_abi.port.naming import NONE, UNKNOWN, YOURS, Finding
 from torch_stable_abi.port.report import LEFT, Ported, describe
-from torch_stable_abi.port.rewriting import NONE, UNKNOWN, YOURS, Finding
 from torch_stable_abi.port.syntax import Source, walk
 
 TODO = "TODO(wrap):"

@@ -4,7 +4,7 @@ there."""
 import re
 from pathlib import Path
 
-from torch_stable_abi.port.rewriting import YOURS, Finding
+from torch_stable_abi.port.naming import YOURS, Finding
 
 # The page port_build.md has the whole of each.
 _PYTHON = (

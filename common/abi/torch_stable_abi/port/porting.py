@@ -6,8 +6,9 @@ from pathlib import Path
 from torch_stable_abi.files import write_file
 from torch_stable_abi.port import builds
 from torch_stable_abi.port.drafts import Draft, draft_registrations
+from torch_stable_abi.port.naming import UNKNOWN, Finding
 from torch_stable_abi.port.report import Ported
-from torch_stable_abi.port.rewriting import UNKNOWN, Finding, Rewriter
+from torch_stable_abi.port.rewriting import Rewriter
 from torch_stable_abi.port.sources import Reader, is_source, list_sources
 from torch_stable_abi.programs import CannotRun
 

@@ -12,7 +12,7 @@ from torch_stable_abi.libtorch import surface
 from torch_stable_abi.libtorch.versions import numbers
 from torch_stable_abi.port.drafts import Draft
 from torch_stable_abi.port.includes import names_in
-from torch_stable_abi.port.rewriting import (
+from torch_stable_abi.port.naming import (
     DIFFERS,
     DONE,
     NONE,
