@@ -134,7 +134,7 @@ class Namer:
         elif name == "Tensor" and node.type == "type_identifier" and \
                 node.parent is not None and node.parent.type != "template_type" and \
                 not self.known.bare and self.known.is_unknown_type(name) and \
-                not re.search(rb"\bcu(te|tlass)\b", self.source.text):
+                not re.search(rb"\b(cute|cutlass)\b", self.source.text):
             self._name(node, UNKNOWN, "is it at::Tensor? No header that was found says "
                        "so: name the folder of the one that does as well")
         elif name == "atomicAdd" and self.known.brings_atomics:
