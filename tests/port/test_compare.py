@@ -75,6 +75,7 @@ def case_exit(ops): return os._exit, 0
 def case_crash(ops): return ops.both.crash, torch.ones(3)
 def case_hang(ops): return ops.both.wait, torch.ones(3)
 def case_random(ops): return ops.both.crash, torch.rand(3, requires_grad=True).tanh()
+def case_urandom(ops): return (lambda: (os.urandom(8), ops.both.view(torch.ones(1)))),
 def case_sparse(ops): return torch.Tensor.to_sparse, torch.eye(3)
 def case_wrong(ops): raise ValueError("no data")
 """
@@ -116,6 +117,9 @@ def test_what_differs(folder):
     assert cases["crash"] == cases["random"] == ["a result", "-> was ended by SIGABRT"]
     assert cases["exit"] == ["nothing to compare: it exited with 0, with both"]
     assert cases["hang"] == ["a result", "-> took more than 5 s"]
+    assert cases["urandom"][-1] == "OLD differs from itself too, run twice"
+    assert [case for case, lines in cases.items() if "run twice" in str(lines)] == [
+        "urandom"]
     assert cases["wrong"] == ["the case itself fails: ValueError: no data"]
 
 
@@ -140,7 +144,14 @@ def test_large_integers_differ_by_what_they_do():
 def test_a_library_is_the_same_as_itself(folder):
     done = compare(folder, "old.so", "old.so", "cases.py")
     assert "hang     same" in done.stdout
-    assert "11 the same, 2 differ" in done.stdout  # the wrong case, and exit
+    assert "11 the same, 3 differ" in done.stdout  # the wrong case, exit and urandom
+
+
+def test_a_long_text_is_cut_in_the_table(capsys):
+    from torch_stable_abi.commands.compare import print_table
+    print_table({"long": ["TypeError: " + "x" * 999]})
+    printed = capsys.readouterr().out
+    assert "xxx ... (all of it: --format json)" in printed and "x" * 401 not in printed
 
 
 def test_a_module_that_ends_the_process(folder):

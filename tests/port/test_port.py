@@ -700,6 +700,36 @@ def test_drafts(tmp_path, port):
     assert [mark.split(":")[0] for mark in drafts[0].marks] == ["out", "b", "n"]
 
 
+@pytest.mark.parametrize("keywords, parameters", [
+    ('py::arg("x"), py::arg("n") = 3', "Tensor x, int n=3"),
+    ('arg("x").noconvert(), arg("n").noconvert() = 3', "Tensor x, int n=3"),
+    ('pybind11::arg("x"), pybind11::arg_v("n", 3, "three")', "Tensor x, int n=3"),
+    ('"", "y"_a, "m"_a = -1', "Tensor y, int m=-1"),
+    ('"what, n", "y"_a.none(false), "m"_a=K', "Tensor y, int m=???"),
+    ('py::arg("x"), py::kw_only(), py::arg("n") = 3', "Tensor x, *, int n=3")])
+def test_a_draft_has_the_names_and_defaults_of_pybind(
+        tmp_path, port, keywords, parameters):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        "void f(const at::Tensor& x, int64_t n);\n"
+        f'PYBIND11_MODULE(m, m) {{\n  m.def("f", &f, {keywords});\n}}\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert drafts[0].schema == f"f({parameters}) -> ()"
+    assert ("m: its default is K" in "".join(drafts[0].marks)) == ("K" in keywords)
+
+
+@pytest.mark.parametrize("default, said", [
+    ("std::vector<int64_t>{1, 2}", "[1, 2]"), ("std::vector<int64_t>()", "[]"),
+    ("std::vector<int64_t>{}", "[]"), ("{}", "[]"), ("{1, 2}", "[1, 2]")])
+def test_a_draft_has_a_list_s_default(tmp_path, port, default, said):
+    from torch_stable_abi.port import porting
+    (tmp_path / "a.cpp").write_text(
+        f"void f(const at::Tensor& x, std::vector<int64_t> n = {default});\n"
+        'PYBIND11_MODULE(m, m) {\n  m.def("f", &f);\n}\n')
+    _, drafts = porting.port([str(tmp_path)])
+    assert drafts[0].schema == f"f(Tensor x, int[] n={said}) -> ()"
+
+
 def test_a_draft_says_which_numbers_do_not_cross(tmp_path, port):
     from torch_stable_abi.port import porting
     (tmp_path / "a.cpp").write_text(

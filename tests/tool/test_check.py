@@ -127,6 +127,16 @@ def test_a_file_that_an_editor_takes_away_again(tmp_path, monkeypatch):
     assert list(checking._sums(tmp_path, ROOT / "workbook")) == [""]
 
 
+def test_a_verdict_is_not_kept_when_a_program_of_its_test_is_another(tmp_path):
+    test, probe = tmp_path / "steps.py", tmp_path / "probes/load.py"
+    probe.parent.mkdir()
+    for file in (test, probe):
+        file.touch()
+    before = checking._sums(tmp_path, test)
+    os.utime(probe, (time.time() + 1,) * 2)
+    assert checking._sums(tmp_path, test)[""] != before[""]
+
+
 def test_a_report_with_a_check_outside_of_a_case(tmp_path):
     from learn.checking.report import read
     file = tmp_path / "report.xml"

@@ -29,7 +29,7 @@ from base.requirements import install_with_torch
 from base.sheets import Chapter, refuse_odd_files, source_files
 from learn.checking import compilation
 from learn.checking.diagnose import diagnose, diagnose_leak, diagnose_loading
-from learn.checking.processes import TIMED_OUT, Tests
+from learn.checking.processes import TIMED_OUT, Tests, find_time_made
 from learn.checking.report import Case
 from learn.checking.run_steps import StepRunner
 from learn.checking.source import Source, place_of_step
@@ -349,7 +349,7 @@ def _read_kept(build: Path) -> tuple[dict[str, str], Verdict | None]:
 def _sums(folder: Path, test: Path, seed: int | None = None) -> dict[str, str]:
     """Return what changes when a check may say something else: a sum of each file, and
     by TESTED_WITH of the test and its libtorch."""
-    return {TESTED_WITH: f"{torch_root()} {test.stat().st_mtime_ns} {seed}",
+    return {TESTED_WITH: f"{torch_root()} {find_time_made(test)} {seed}",
             **_sum_files(folder)}
 
 

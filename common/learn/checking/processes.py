@@ -36,6 +36,15 @@ class Run:
     of_pytest: bool = False
 
 
+def find_time_made(test: Path) -> int:
+    """Return when a test was built; of one in Python, when it or a file that it uses
+    was saved."""
+    files = [test]
+    if test.suffix == ".py":
+        files += [*test.parent.rglob("*.py"), *(ROOT / "tests/hub").glob("*.py")]
+    return max(file.stat().st_mtime_ns for file in files)
+
+
 class Tests:
     """The tests of a chapter, on one implementation. Their process loads libtorch, or
     imports torch, when it is made, and runs cases in processes forked from it. Those
@@ -46,7 +55,7 @@ class Tests:
                  lasting: bool = False, **environment: str):
         self.test, self.build, self.seed = test, build, seed
         self.lasting = lasting or self.stops_at_first
-        self.made = test.stat().st_mtime_ns
+        self.made = find_time_made(test)
         self.asked = False
         self.report = build / "report.xml"
         self.superseded: Callable[[], bool] = lambda: False
@@ -73,7 +82,7 @@ class Tests:
         symbolizer, which keeps the lines of the library that it has read."""
         return self.process is not None and self.process.poll() is None and \
             self.build == build and test.exists() and \
-            self.made == test.stat().st_mtime_ns and \
+            self.made == find_time_made(test) and \
             (self.lasting or not self.asked)
 
     def run(self, steps: Sequence[str]) -> Run:

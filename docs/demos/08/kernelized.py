@@ -7,6 +7,7 @@ import torch
 from kernels import (
     LocalLayerRepository,
     Mode,
+    get_local_kernel,
     kernelize,
     use_kernel_forward_from_hub,
     use_kernel_mapping,
@@ -27,7 +28,9 @@ class FatreluAndMul(nn.Module):
         return torch.where(gate > self.threshold, gate, 0) * up
 
 
-layer = LocalLayerRepository(Path(sys.argv[1]), layer_name="FatreluAndMul")
+# A repository of layers takes no backend; a PyTorch for CUDA looks for CUDA's variant.
+variant = Path(get_local_kernel(Path(sys.argv[1]), backend="cpu").__file__).parent
+layer = LocalLayerRepository(variant, layer_name="FatreluAndMul")
 for mode in (Mode.INFERENCE, Mode.INFERENCE | Mode.TORCH_COMPILE):
     model = FatreluAndMul(0.3)
     own = model.forward

@@ -1,5 +1,7 @@
 """Loads the variant as a model's code does."""
 
+from pathlib import Path
+
 import torch
 from kernels import (
     LocalLayerRepository,
@@ -31,9 +33,14 @@ def check_loader_finds(name):
 
 
 def load_as_a_model(repository):
+    # So says the PyTorch of PyPI, GPU or none: its users have to ask for "cpu".
+    torch.version.cuda = torch.version.cuda or "13.0"
     get_kernel("your-name/activation", version=1, backend="cpu")
-    assert get_local_kernel(repository, backend="cpu").silu_and_mul
-    layer = LocalLayerRepository(repository, layer_name="SiluAndMul")
+    kernel = get_local_kernel(repository, backend="cpu")
+    assert kernel.silu_and_mul
+    # It takes no backend. In a repository, a PyTorch for CUDA looks for CUDA's variant.
+    layer = LocalLayerRepository(
+        Path(kernel.__file__).parent, layer_name="SiluAndMul")
     mapping = {"SiluAndMul": {"cpu": layer}}
     model, x = SiluAndMul(), torch.randn(3, 8)
     with use_kernel_mapping(mapping, inherit_mapping=False):

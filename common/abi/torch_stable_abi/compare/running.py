@@ -132,12 +132,13 @@ def run_apart(function, library: object, file: Path, seconds: float) -> str:
 
 
 def main() -> None:
-    library, cases, folder, seconds = sys.argv[1:]
+    library, cases, folder, seconds, *names = sys.argv[1:]
     torch.set_num_threads(1)  # no threads that a fork would lose
     loaded = load(library)
     functions = read_cases(cases)
     Path(folder, "loaded").touch()
-    for name, function in functions.items():
+    for name in names or functions:
+        function = functions[name]
         file = Path(folder, f"{name}.pt")
         if ended := run_apart(function, loaded, file, float(seconds)):
             torch.save({"ended": ended}, file)

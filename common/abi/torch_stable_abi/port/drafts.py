@@ -21,6 +21,11 @@ _PLAIN = (
     (r"(c10|at|torch)::ScalarType|torch::Dtype", "ScalarType"),
     (r"(c10|at|torch)::Device", "Device"))
 _CROSSING = {"float": "double", "int": "int64_t"}  # of these, what TORCH_BOX reads
+# "x"_a, py::arg("x") and py::arg_v("x", 3), with .noconvert() and the like, and = 3.
+_KEYWORD = re.compile(
+    r'(?:(?:\w+::)*arg(?:_v)?\(\s*"(\w+)"\s*(?:,\s*(.+?)\s*(?:,\s*"[^"]*")?\s*)?\)|'
+    r'"(\w+)"_a)(?:\s*\.\w+\([^()]*\))*\s*(?:=\s*(.+))?', re.S)
+_LIST = re.compile(r"(?:std::vector<[\w:]+>)?\s*(?:\(\s*\)|\{\s*(.*?)\s*\})", re.S)
 _READ_AS = {"long": "on Windows and macOS it is another type than long",
             "longlong": "on Linux it is another type than long long"}
 _OTHER_BITS = "TORCH_BOX takes what stands there too, and reads other bits"
@@ -259,9 +264,7 @@ def _draft_call(source: Source, node: Node, functions: Functions) -> Draft | Non
         return Draft(name, f"{name}(...) -> ...", target, (why,))
     chosen = known[0] if len(known) == 1 else own[0]
     texts = [source.text_of(one) for one in given[2:]]
-    keywords = re.findall(r'py(?:bind11)?::arg\("(\w+)"\)\s*(?:=\s*([^,]+))?',
-                          ", ".join(texts))
-    draft = _draft_schema(name, target, chosen, keywords)
+    draft = _draft_schema(name, target, chosen, _read_keywords(texts))
     if chosen.body is not None:
         draft = _add_doubts(draft, chosen, functions)
     if any("gil_scoped_release" in text for text in texts):
@@ -270,11 +273,26 @@ def _draft_call(source: Source, node: Node, functions: Functions) -> Draft | Non
     return draft
 
 
+def _read_keywords(texts: list[str]) -> list[tuple[str, str]]:
+    """Return the names and defaults, "" if there is none, of pybind's arguments;
+    ("*", "") stands where those by keyword alone begin."""
+    found = []
+    for text in texts:
+        if keyword := _KEYWORD.fullmatch(text):
+            name, of_arg_v, literal, default = keyword.groups()
+            found.append((name or literal, (of_arg_v or default or "").strip()))
+        elif re.fullmatch(r"(?:\w+::)*kw_only\(\)", text):
+            found.append(("*", ""))
+    return found
+
+
 def _draft_schema(name: str, target: str, function: Function,
                   keywords: list[tuple[str, str]]) -> Draft:
     source, node = function.source, function.node
     parameters = field(function.declarator, "parameters")
     marks, parts, letter = [], [], iter("abcdefghijklmnopqrstuvwxyz")
+    by_keyword = keywords.index(("*", "")) if ("*", "") in keywords else -1
+    keywords = [one for one in keywords if one[0] != "*"]
     for i, one in enumerate(c for c in (parameters.named_children if parameters else [])
                             if c.type.endswith("parameter_declaration")):
         text = source.text_of(one)
@@ -291,7 +309,11 @@ def _draft_schema(name: str, target: str, function: Function,
                                     letter)
         if mark or (mark := _widen(source.text_of(type) if type else "")):
             marks.append(f"{called}: {mark}")
-        parts.append(f"{schema} {called}" + (f"={_value(value)}" if value else ""))
+        literal = _value(value, schema) if value else ""
+        if literal == "???":
+            marks.append(f"{called}: its default is {value}; a schema has a literal")
+        parts += ["*"] * (i == by_keyword) + [
+            f"{schema} {called}" + (f"={literal}" if literal else "")]
     result = field(node, "type")
     returned = source.text_of(result) if result else "void"
     returns, mark = _returns(returned)
@@ -363,7 +385,13 @@ def _returns(text: str) -> tuple[str, str]:
     return kind, mark
 
 
-def _value(text: str) -> str:
-    return {"true": "True", "false": "False", "nullptr": "None"}.get(
-        text, "None" if "nullopt" in text or text in ("{}", "py::none()") else
-        text.removesuffix("f") if re.fullmatch(r"-?[\d.]+(e-?\d+)?f", text) else text)
+def _value(text: str, schema: str) -> str:
+    """Return the default of a type as its schema has it, "???" if it is no literal."""
+    if schema.endswith("]") and (listed := _LIST.fullmatch(text)):
+        return f"[{listed[1] or ''}]"
+    if "nullopt" in text or text in ("nullptr", "{}", "py::none()", "pybind11::none()"):
+        return "None"
+    if re.fullmatch(r"-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[fFlLuU]*", text):
+        return text.rstrip("fFlLuU")
+    return {"true": "True", "false": "False"}.get(
+        text, text if text.startswith('"') else "???")
