@@ -42,6 +42,8 @@ CHANGES = [
     # test_activation in bfloat16: no worse than a formula that rounds each step.
     (r"^def (?=gelu_(fast|new)\()", "@hub_checkouts.no_worse\ndef ", 2),
     (r"^import kernels$", "import hub_checkouts\nimport kernels", 1),
+    # A PyTorch for CUDA takes the variant for the CPU where it is asked for.
+    (r"(?<=version=1)\)$", ', backend="cpu")', 1),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from base.building import build_root
 from base.project import ROOT
 from support import passes
-from torch_stable_abi.libtorch.installed import torch_root, torch_version
+from torch_stable_abi.libtorch.installed import is_for_cuda, torch_root, torch_version
 from torch_stable_abi.libtorch.versions import numbers
 
 LOADED = """
@@ -80,7 +80,7 @@ def test_a_device_that_no_index_names_is_refused(python):
 def test_the_stream_is_found_by_way_of_libtorch(python, tmp_path, gpu):
     """An extension with CUDA kernels links libtorch.so. That one needs
     libtorch_cuda.so, but in a PyTorch for the CPU. Here are both kinds."""
-    if (torch_root() / "lib/libtorch_cuda.so").exists():
+    if is_for_cuda():
         pytest.skip("the real libtorch_cuda is here, and it needs a GPU")
     cuda, libtorch, extension = (
         tmp_path / f"lib{name}.so" for name in ("torch_cuda", "torch", "gating"))

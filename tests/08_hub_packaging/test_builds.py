@@ -15,6 +15,7 @@ from hub.packages import build_package, find_script, read_id, run
 from hub.processes import run_python
 from hub.repositories import run_git
 from support import PYTHON, copy_solution, passed
+from torch_stable_abi.libtorch.installed import is_for_cuda
 
 CHAPTER = find_chapter("08")
 PROBES = Path(__file__).parent / "probes"
@@ -31,6 +32,9 @@ def test_its_own_tests_through_local_kernels(repository):
 @pytest.mark.full
 def test_its_own_benchmark(repository, tmp_path):
     pytest.importorskip("matplotlib")
+    if is_for_cuda():
+        pytest.skip("with a PyTorch for CUDA `kernels benchmark` takes no variant for "
+                    "the CPU")
     run(find_script("kernels"), "benchmark", "--iterations", 2, "--warmup", 1,
         "--output", tmp_path / "x.json", repository, cwd=repository)
     result = json.loads((tmp_path / "x.json").read_text())

@@ -18,7 +18,7 @@ from base.building import compiler
 from base.project import ROOT
 from support import lacks_inductor
 from torch_stable_abi.libtorch import runtimes
-from torch_stable_abi.libtorch.installed import torch_root
+from torch_stable_abi.libtorch.installed import is_for_cuda, torch_root
 from torch_stable_abi.libtorch.versions import in_order, supported
 from torch_stable_abi.programs import CannotRun
 
@@ -75,6 +75,8 @@ def lacks(case: dict) -> str:
         return "nvcc is not installed: ./workbook nvcc --fetch"
     if case.get("by") == "clang++" and shutil.which("clang++") is None:
         return "clang++ is not installed"
+    if "cpu" in case and is_for_cuda():
+        return "it needs a PyTorch for the CPU"
     if "inductor" in case and (reason := lacks_inductor()):
         return reason
     try:

@@ -118,7 +118,7 @@ def test_the_record_is_of_these_errors():
 
 def test_each_entry_has_only_known_keys():
     provoked = {"code", "python", "script", "target", "flags", "unlinked", "on",
-                "packages", "inductor", "text", "lines", "clang", "nvcc", "unprovoked",
+                "packages", "inductor", "cpu", "text", "lines", "clang", "nvcc", "unprovoked",
                 "signal", "when"}
     for error in provoking.ERRORS:
         assert set(error) <= provoked | {

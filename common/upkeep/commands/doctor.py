@@ -14,7 +14,7 @@ from base import nvcc
 from base.building import chosen_compiler, compiler
 from base.project import ROOT
 from learn import screen
-from torch_stable_abi.libtorch.installed import torch_root, torch_version
+from torch_stable_abi.libtorch.installed import is_for_cuda, torch_root, torch_version
 from torch_stable_abi.programs import CannotRun
 from torch_stable_abi.programs import run as run_program
 
@@ -112,8 +112,7 @@ def _rows_of_torch(root):
         yield ("in Python", "", "optional",
                "chapter 08 needs what torch needs: ./workbook py fetches it")
     yield ("stable ABI", f"headers {_abi(root)}, target 2.10", "ok", "")
-    cuda = (root / "lib/libtorch_cuda.so").exists()
-    yield ("libtorch", "CPU and CUDA" if cuda else "CPU only", "ok", "")
+    yield ("libtorch", "CPU and CUDA" if is_for_cuda() else "CPU only", "ok", "")
 
 
 def _abi(root):

@@ -23,6 +23,10 @@ def torch_root() -> Path:
     return folder
 
 
+def is_for_cuda() -> bool:
+    return (torch_root() / "lib/libtorch_cuda.so").exists()
+
+
 @functools.cache
 def torch_version() -> str:
     """Return the version of the headers, such as "2.13.0", as torch or libtorch itself
