@@ -118,8 +118,8 @@ def test_the_record_is_of_these_errors():
 
 def test_each_entry_has_only_known_keys():
     provoked = {"code", "python", "script", "target", "flags", "unlinked", "on",
-                "packages", "inductor", "cpu", "text", "lines", "clang", "nvcc", "unprovoked",
-                "signal", "when"}
+                "packages", "inductor", "cpu", "text", "lines", "clang", "nvcc",
+                "unprovoked", "signal", "when"}
     for error in provoking.ERRORS:
         assert set(error) <= provoked | {
             "id", "what", "means", "cure", "bugs", "page", "also"}, error["id"]

@@ -70,9 +70,19 @@ def installed(recipe, folder, *settings):
         shutil.copytree(PORTING / part, source, dirs_exist_ok=True)
     passes(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps",
              "--no-build-isolation", "--target", folder / "site", *settings, source,
-             env={**os.environ, "MAX_JOBS": "2", "TORCH_CUDA_ARCH_LIST": "9.0", "PATH":
+             env={**os.environ, **toolkit(), "MAX_JOBS": "2", "PATH":
                   f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"})
     return folder / "site"
+
+
+def toolkit():
+    """Return what a PyTorch for CUDA has to be told of nvcc and of GPUs that are not
+    here."""
+    if not is_for_cuda() or nvcc.find() is None:
+        return {}
+    said = passes(nvcc.find(), "--dryrun", "-E", "-x", "cu", "/dev/null")
+    return {"CUDA_HOME": re.search(r"_HERE_=(.*)/bin\n", said)[1],
+            "TORCH_CUDA_ARCH_LIST": "9.0"}
 
 
 @pytest.fixture(scope="module", params=["scale_setuptools", "scale_cmake"])
