@@ -28,7 +28,8 @@ class FatreluAndMul(nn.Module):
         return torch.where(gate > self.threshold, gate, 0) * up
 
 
-# A repository of layers takes no backend; a PyTorch for CUDA looks for CUDA's variant.
+# A LocalLayerRepository takes no backend: in a folder of variants, a PyTorch for CUDA
+# looks for one for CUDA.
 variant = Path(get_local_kernel(Path(sys.argv[1]), backend="cpu").__file__).parent
 layer = LocalLayerRepository(variant, layer_name="FatreluAndMul")
 for mode in (Mode.INFERENCE, Mode.INFERENCE | Mode.TORCH_COMPILE):

@@ -33,12 +33,12 @@ def check_loader_finds(name):
 
 
 def load_as_a_model(repository):
-    # So says the PyTorch of PyPI, GPU or none: its users have to ask for "cpu".
+    # PyPI's PyTorch is for CUDA, with a GPU or without. Its users ask for the CPU's.
     torch.version.cuda = torch.version.cuda or "13.0"
     get_kernel("your-name/activation", version=1, backend="cpu")
     kernel = get_local_kernel(repository, backend="cpu")
     assert kernel.silu_and_mul
-    # It takes no backend. In a repository, a PyTorch for CUDA looks for CUDA's variant.
+    # A LocalLayerRepository takes no backend: of a folder of variants it takes CUDA's.
     layer = LocalLayerRepository(
         Path(kernel.__file__).parent, layer_name="SiluAndMul")
     mapping = {"SiluAndMul": {"cpu": layer}}
