@@ -507,6 +507,36 @@ def test_a_function_that_is_found_by_its_argument_is_named(port, code, named):
         assert not [f for f in port(own + body(code)).findings if f.kind == "yours"]
 
 
+A = "torch::headeronly::HeaderOnlyGenericPackedTensorAccessor"
+P = "torch::headeronly::RestrictPtrTraits"
+
+
+@pytest.mark.parametrize("code, text", [
+    ("at::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> a = g();",
+     f"{A}<float, 2, {P}, int32_t> a = g();"),
+    ("const torch::PackedTensorAccessor32<at::Half, 2>& a = g();",
+     f"const {A}<torch::headeronly::Half, 2, torch::headeronly::DefaultPtrTraits, "
+     "int32_t>& a = g();"),
+    ("auto a = x.packed_accessor32<float, 2, at::RestrictPtrTraits>();",
+     f"auto a = {A}<float, 2, {P}, int32_t>(\n          x.mutable_data_ptr<float>(),"),
+    ("auto a = x.accessor<const float, 2>();", "x.const_data_ptr<float>(),"),
+    ("auto a = x.packed_accessor64<const c10::complex<float>, 2>();",
+     "x.const_data_ptr<torch::headeronly::complex<float>>(),"),
+    ("auto a = x.packed_accessor32<const float, 2>();", "x.const_data_ptr<float>(),")])
+def test_accessors(port, code, text):
+    found = port(body(code))
+    assert text in found.text
+    assert {f.kind for f in found.findings} <= {"done", "differs"}
+
+
+def test_an_accessor_of_a_using_line(port):
+    found = port("using torch::PackedTensorAccessor32;\n"
+                 "void f(PackedTensorAccessor32<float, 2> a);\n")
+    assert f"void f({A}<float, 2, torch::headeronly::DefaultPtrTraits, int32_t> a)" in \
+        found.text
+    assert {f.kind for f in found.findings} == {"done"}
+
+
 @pytest.mark.parametrize("line, code, text, left", [
     ("using at::kFloat;", "auto y = x.to(kFloat);", f"y = {T}to(x, {S}Float);", []),
     ("using at::Tensor;", "Tensor y = x;", f"using {T}Tensor;\nvoid f", []),

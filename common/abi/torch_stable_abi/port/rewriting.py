@@ -32,6 +32,10 @@ from torch_stable_abi.port.types import Types
 
 # Wrappers that call an op by its name, where the old code had none or a faster one,
 # and there is another way. docs/cost.md has by how much.
+# accessor<const float, 2>() reads by this pointer, which the stable API has for no
+# const type.
+_POINTER_TO_CONST = re.compile(
+    r"\bmutable_data_ptr<\s*const\s+((?:[^<>]|<[^<>]*>)+)>")
 _BY_NAME = {
     r"torch::stable::(empty|empty_like|new_empty)\(":
         "A call by name makes this tensor. aoti_torch_empty_strided makes one without.",
@@ -213,8 +217,9 @@ class Rewriter(Namer):
         for name, nodes in match.rest.items():
             if not nodes:  # the comma before it goes as well
                 rewrite = re.sub(rf",\s*\$\${name}\b", "", rewrite)
-        return re.sub(r"\$\$?(?P<name>[a-z]\w*)(?P<after>\.?)|\$`(?P<quoted>\w+)`",
+        text = re.sub(r"\$\$?(?P<name>[a-z]\w*)(?P<after>\.?)|\$`(?P<quoted>\w+)`",
                       replace, rewrite)
+        return _POINTER_TO_CONST.sub(r"const_data_ptr<\1>", text)
 
     def _emit_name(self, node: Node) -> str:
         name = join_name(self.source, node)
@@ -238,10 +243,32 @@ class Rewriter(Namer):
         if self._is_own(pattern.rewrite):
             self._name(node, YOURS, _OWN_NAME, pattern.row)
             return self._raw(node.start_byte, end) + self._emit_tail(node, end)
+        text = pattern.rewrite
+        if "$1" in text:
+            text, end = self._fill_template(text, node)
+            if not text:
+                self._leave(node, pattern.row)
+                return self._emit_children(node)
         self._tell_done(node, pattern)
         if name == "TORCH_LIBRARY_IMPL":
             self._look_at_key(node)
-        return pattern.rewrite + self._emit_tail(node, end)
+        return text + self._emit_tail(node, end)
+
+    def _fill_template(self, rewrite: str, node: Node) -> tuple[str, int]:
+        """Return a template of other parameters, with the arguments that stand here in
+        its holes: $1, and $3|DEFAULT where a third one may be missing; and where the
+        template ends. "" if there are no arguments, as in a using line."""
+        found = next((c for c in walk(node)
+                      if c.type == "template_argument_list"), None)
+        if found is None:
+            return "", 0
+        given = [self._emit(c) for c in found.named_children if c.type != "comment"]
+        defaults = re.findall(r"\$\d(?:\|([\w:]+))?", rewrite)
+        if not defaults.count("") <= len(given) <= len(defaults):
+            return "", 0
+        filled = iter(given + defaults[len(given):])
+        return re.sub(r"\$\d(\|[\w:]+)?", lambda _: next(filled),
+                      rewrite), found.end_byte
 
     def _find_name(self, node: Node, name: str) -> tuple[Pattern | None, int]:
         """Return the pattern of a name, or of the longest space or class that it is in;
