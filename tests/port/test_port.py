@@ -321,8 +321,8 @@ def test_options_of_what_has_not_changed(port, code, parameters):
 
 
 @pytest.mark.parametrize("code, parameters, named", [
-    ("p->zero_();", "at::Tensor* p", True),
-    ("(*p).fill_(0);", "at::Tensor* p", True),
+    ("p[1].zero_();", "at::Tensor* p", True),
+    ("(*p)->zero_();", "at::Tensor** p", True),
     ('m["w"].contiguous();', "std::map<std::string, at::Tensor>& m", True),
     ("p->contiguous();", "std::shared_ptr<at::Tensor> p", True),
     ("at::Tensor d[2];\nd[0].zero_();", "int n", True),
@@ -529,6 +529,27 @@ def test_accessors(port, code, text):
     assert {f.kind for f in found.findings} <= {"done", "differs"}
 
 
+def test_a_pointer_to_a_tensor(port):
+    found = port("const float* f(const at::Tensor* v) {\n"
+                 "  return v != nullptr ? v->data_ptr<float>() : nullptr;\n}\n")
+    assert "v != nullptr ? v->mutable_data_ptr<float>() : nullptr" in found.text
+    assert {f.kind for f in found.findings} == {"done"}
+    for code in ("p->zero_();", "(*p).zero_();"):
+        assert re.search(r"torch::stable::zero_\(\(?\*p\)?\);",
+                         port(body(code, "at::Tensor* p")).text)
+
+
+def test_a_helper_stands_in_the_same_if_as_its_includes(port):
+    text = port('#include "Config.h"\n#if BUILD\n#include <ATen/cuda/CUDAContext.h>\n'
+                '#include "own.h"\n'
+                "void f() { g<<<1, 1, 0, at::cuda::getCurrentCUDAStream()>>>(); }\n"
+                "#endif\n").text
+    places = [text.index(one) for one in (
+        "#if BUILD", "#include <torch/", '#include "own.h"',
+        "current_cuda_stream(int32_t", "void f()")]
+    assert places == sorted(places)
+
+
 def test_an_accessor_of_a_using_line(port):
     found = port("using torch::PackedTensorAccessor32;\n"
                  "void f(PackedTensorAccessor32<float, 2> a);\n")
@@ -604,6 +625,7 @@ def test_a_tensor_that_is_const_where_it_stands_is_named(port, code, named):
     ("g(xs.slice(0, 1));", "xs.slice(0, 1)"), ("g(xs.vec());", "xs.vec()"),
     ("g(sizes.drop_front(1));", "sizes.drop_front(1)"), ('LOG(INFO) << 1;', "LOG"),
     ("THCudaCheck(cudaGetLastError());", "THCudaCheck"),
+    ("auto y = c10d::wait_tensor(x);", "c10d::wait_tensor"),
     ("CHECK_EQ(1, 1);", "CHECK_EQ"), ("g(WARP_SHFL(1, 0));", "WARP_SHFL"),
     ("s << sizes;", "sizes"), ("g(nested[0][0].options());", "nested[0][0].options()"),
     ("g(nested[0].slice(0, 1));", "nested[0].slice(0, 1)"),

@@ -71,6 +71,8 @@ static inline C10_HOST_DEVICE T ceil_div(T a, T b) {
 }
 """}
 _OWN_NAME = "something of yours has this name: write out what PyTorch's does"
+# With those that follow: a helper stands behind them, within the same #if.
+_INCLUDES_OF_TORCH = r"(?m)^\s*#\s*include\s*<torch/[^\n]*\n(?:\s*#\s*include[^\n]*\n)*"
 _GUARDED = "\n#ifndef PORTED_{0}\n#define PORTED_{0}{1}#endif\n"
 _SPEAKS_OF_TORCH = re.compile(
     r"\b(at|c10|torch)::\w+|\bTensor\b|\b(TORCH|AT|C10)_\w+|"
@@ -382,7 +384,8 @@ class Rewriter(Namer):
                               self.removed > 0 or self.known.brings_old_headers, name)
         if helpers:
             text = text.removesuffix(helpers)
-            places = includes.find_outermost(text, r"(?m)^\s*#\s*include[^\n]*\n")
+            places = includes.find_outermost(text, _INCLUDES_OF_TORCH) or \
+                includes.find_outermost(text, r"(?m)^\s*#\s*include[^\n]*\n")
             at = places[-1][1] if places else 0
             text = text[:at] + helpers + text[at:]
         return text

@@ -288,10 +288,11 @@ class Types:
                 scope[self.source.text_of(one)] = Variable(
                     part, begin=self._begin_of(node))
             return
-        pointer = False
+        layers = []
         while declarator.type in ("reference_declarator", "pointer_declarator",
                                   "array_declarator", "pointer_type_declarator"):
-            pointer = pointer or declarator.type != "reference_declarator"
+            if declarator.type != "reference_declarator":
+                layers.append(declarator.type)
             children = [c for c in declarator.named_children
                         if c.type != "type_qualifier"]
             if not children:
@@ -299,7 +300,9 @@ class Types:
             declarator = children[0]
         if kind is UNKNOWN and value is not None:
             kind = self.kind_of(value)
-        if pointer:  # what it points to may be a tensor
+        if kind == TENSOR and layers == ["pointer_declarator"]:
+            kind = OPTIONAL  # is used in the same way: *x and x->
+        elif layers:  # what it points to may be a tensor
             kind = OTHER if kind in (OTHER, NUMBER) else UNKNOWN
         name = self.source.text_of(declarator)
         is_const = any(c.type == "type_qualifier" and self.source.text_of(c) == "const"
