@@ -24,6 +24,7 @@ def torch_root() -> Path:
 
 
 def is_for_cuda() -> bool:
+    """Return whether this libtorch can use a GPU of NVIDIA's, if there is one."""
     return (torch_root() / "lib/libtorch_cuda.so").exists()
 
 

@@ -30,12 +30,11 @@ from torch_stable_abi.port.syntax import (
 from torch_stable_abi.port.table import headers_of_names
 from torch_stable_abi.port.types import Types
 
-# Wrappers that call an op by its name, where the old code had none or a faster one,
-# and there is another way. docs/cost.md has by how much.
-# accessor<const float, 2>() reads by this pointer, which the stable API has for no
-# const type.
+# No stable header defines this pointer to a const type: only the loader would notice.
 _POINTER_TO_CONST = re.compile(
     r"\bmutable_data_ptr<\s*const\s+((?:[^<>]|<[^<>]*>)+)>")
+# Wrappers that call an op by its name, where the old code had none or a faster one,
+# and there is another way. docs/cost.md has by how much.
 _BY_NAME = {
     r"torch::stable::(empty|empty_like|new_empty)\(":
         "A call by name makes this tensor. aoti_torch_empty_strided makes one without.",
@@ -71,7 +70,7 @@ static inline C10_HOST_DEVICE T ceil_div(T a, T b) {
 }
 """}
 _OWN_NAME = "something of yours has this name: write out what PyTorch's does"
-# With those that follow: a helper stands behind them, within the same #if.
+# PyTorch's includes and what follows them: a helper stands behind, in the same #if.
 _INCLUDES_OF_TORCH = r"(?m)^\s*#\s*include\s*<torch/[^\n]*\n(?:\s*#\s*include[^\n]*\n)*"
 _GUARDED = "\n#ifndef PORTED_{0}\n#define PORTED_{0}{1}#endif\n"
 _SPEAKS_OF_TORCH = re.compile(
